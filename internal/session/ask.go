@@ -1,0 +1,140 @@
+package session
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// A peer is the client as the server sees it, through one outlet. It implements exchange.Peer.
+type peer struct {
+	s   *Session
+	out Outlet
+}
+
+// A question is a request of the server's that waits for the client.
+type question struct{ answer chan exchange.Response } // capacity 1
+
+// Notify tells the client.
+func (p *peer) Notify(_ context.Context, note exchange.Request) error {
+	err := p.out.Notify(note.Method, jsonrpc.AppendNotification(nil, note.Method, note.Params))
+	if err != nil {
+		p.s.observe(exchange.Observation{Kind: exchange.SeenDropped, Detail: note.Method})
+	}
+	return err
+}
+
+// Call asks the client, if it declared that it can be asked (translation.md 9). It ends with
+// client_timeout when the client does not answer in time and takes the question back when ctx ends.
+func (p *peer) Call(ctx context.Context, req exchange.Request) (exchange.Response, error) {
+	s := p.s
+	if e := s.mayAsk(req); e != nil {
+		return exchange.Response{Error: e}, nil
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, s.o.AskTimeout, exchange.Fail(exchange.ReasonClientTimeout, nil))
+	defer stop()
+	q := &question{answer: make(chan exchange.Response, 1)}
+	id := s.enter(q)
+	defer s.forget(id)
+	if err := p.out.Ask(ctx, jsonrpc.AppendRequest(nil, []byte(id), req.Method, req.Params)); err != nil {
+		return exchange.Response{}, err
+	}
+	if req.Sent != nil {
+		req.Sent()
+	}
+	select {
+	case r := <-q.answer:
+		return r, nil
+	case <-s.ctx.Done():
+		return exchange.Response{}, context.Cause(s.ctx)
+	case <-ctx.Done():
+		p.takeBack(id)
+		return exchange.Response{}, context.Cause(ctx)
+	}
+}
+
+func (p *peer) takeBack(id string) {
+	params := jsonrpc.Set(nil, []byte(id), "requestId")
+	const method = "notifications/cancelled"
+	_ = p.out.Notify(method, jsonrpc.AppendNotification(nil, method, params)) // the stream may be gone, and the question with it
+}
+
+func (s *Session) enter(q *question) (id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID++
+	id = strconv.FormatInt(s.lastID, 10)
+	if s.asked == nil {
+		s.asked = make(map[string]*question)
+	}
+	s.asked[id] = q
+	return id
+}
+
+func (s *Session) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, id)
+}
+
+// answer takes a client's response to a question.
+func (s *Session) answer(m *jsonrpc.Message) {
+	s.mu.Lock()
+	q := s.asked[string(m.ID)]
+	delete(s.asked, string(m.ID))
+	s.mu.Unlock()
+	if q == nil { // late, or never asked
+		return
+	}
+	q.answer <- exchange.Response{Result: m.Result, Error: m.Error}
+}
+
+// capabilities are the declared abilities that the bridge gates questions by.
+type capabilities struct {
+	form, url, sampling, roots bool
+}
+
+// readCapabilities reads a ClientCapabilities object. An empty elicitation object means form (translation.md 12).
+func readCapabilities(raw []byte) capabilities {
+	var c capabilities
+	if e := jsonrpc.Get(raw, "elicitation"); jsonrpc.IsObject(e) {
+		c.url = jsonrpc.Get(e, "url") != nil
+		c.form = jsonrpc.Get(e, "form") != nil || !c.url
+	}
+	c.sampling = jsonrpc.Get(raw, "sampling") != nil
+	c.roots = jsonrpc.Get(raw, "roots") != nil
+	return c
+}
+
+// mayAsk returns the error that the server gets for a question the client did not declare to answer
+// (translation.md 7.3 step 8), or nil.
+func (s *Session) mayAsk(req exchange.Request) *exchange.Error {
+	s.mu.Lock()
+	c := s.caps
+	s.mu.Unlock()
+	switch req.Method {
+	case "roots/list":
+		return undeclared(c.roots, jsonrpc.CodeMethodNotFound, "roots")
+	case "sampling/createMessage":
+		return undeclared(c.sampling, jsonrpc.CodeMethodNotFound, "sampling")
+	case "elicitation/create":
+		if !c.form && !c.url {
+			return undeclared(false, jsonrpc.CodeMethodNotFound, "elicitation")
+		}
+		if mode, _ := jsonrpc.String(jsonrpc.Get(req.Params, "mode")); mode == "url" {
+			return undeclared(c.url, jsonrpc.CodeInvalidParams, "elicitation.url")
+		}
+		return undeclared(c.form, jsonrpc.CodeInvalidParams, "elicitation.form")
+	}
+	return nil
+}
+
+func undeclared(declared bool, code int, name string) *exchange.Error {
+	if declared {
+		return nil
+	}
+	return negotiate.Refused(code, exchange.ReasonNoCapability, "the client did not declare the capability %s", name)
+}
