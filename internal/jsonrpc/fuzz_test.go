@@ -88,8 +88,8 @@ func checkElements(t *testing.T, text []byte, elems [][]byte) {
 	}
 	var got [][]byte
 	jsonrpc.Elements(text, func(v []byte) bool { got = append(got, v); return true })
-	if diff := cmp.Diff(elems, got); diff != "" {
-		t.Errorf("Elements differ from Split: %s", diff)
+	if !slices.EqualFunc(elems, got, bytes.Equal) {
+		t.Errorf("Elements: got %q, Split %q", got, elems)
 	}
 }
 
@@ -129,8 +129,8 @@ func checkMessage(t *testing.T, m jsonrpc.Message) {
 		}
 		got.Code, got.Text, got.Data = 0, "", ""
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
+	if want != got {
+		t.Errorf("-want +got\n%s", cmp.Diff(want, got))
 	}
 	checkAgain(t, m)
 }
@@ -153,8 +153,8 @@ func checkAgain(t *testing.T, m jsonrpc.Message) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	again.Raw = m.Raw
-	if diff := cmp.Diff(m, again); diff != "" {
-		t.Errorf("-first +again\n%s", diff)
+	if see(again) != see(m) || (again.Error == nil) != (m.Error == nil) {
+		t.Errorf("-first +again\n%s", cmp.Diff(see(m), see(again)))
 	}
 	line := jsonrpc.OneLine(m.Raw)
 	var a, b bytes.Buffer
@@ -194,8 +194,8 @@ func FuzzEdit(f *testing.F) {
 		if !checked(set) || !bytes.Equal(jsonrpc.Get(set, name), value) {
 			t.Fatalf("Set made %s", set)
 		}
-		if diff := cmp.Diff(members(obj, name), members(set, name)); diff != "" {
-			t.Errorf("Set changed others: -before +after\n%s", diff)
+		if before, after := members(obj, name), members(set, name); !slices.Equal(before, after) {
+			t.Errorf("Set changed others: -before +after\n%s", cmp.Diff(before, after))
 		}
 		if count := len(members(set, "")) - len(members(set, name)); name != "" && count != 1 {
 			t.Errorf("Set left %d members %q: %s", count, name, set)
@@ -205,16 +205,16 @@ func FuzzEdit(f *testing.F) {
 		if !checked(deep) || !bytes.Equal(jsonrpc.Get(deep, name, below), value) {
 			t.Fatalf("Set below made %s", deep)
 		}
-		if diff := cmp.Diff(members(jsonrpc.Get(obj, name), below), members(jsonrpc.Get(deep, name), below)); diff != "" {
-			t.Errorf("Set below changed others: -before +after\n%s", diff)
+		if before, after := members(jsonrpc.Get(obj, name), below), members(jsonrpc.Get(deep, name), below); !slices.Equal(before, after) {
+			t.Errorf("Set below changed others: -before +after\n%s", cmp.Diff(before, after))
 		}
 
 		less := jsonrpc.Delete(obj, name)
 		if !checked(less) || jsonrpc.IsObject(less) && jsonrpc.Get(less, name) != nil {
 			t.Fatalf("Delete made %s", less)
 		}
-		if diff := cmp.Diff(members(obj, name), members(less, name)); diff != "" {
-			t.Errorf("Delete changed others: -before +after\n%s", diff)
+		if before, after := members(obj, name), members(less, name); !slices.Equal(before, after) {
+			t.Errorf("Delete changed others: -before +after\n%s", cmp.Diff(before, after))
 		}
 		if same := jsonrpc.DeleteFunc(obj, func(n string) bool { return n == name }); !bytes.Equal(same, less) {
 			t.Errorf("DeleteFunc made %s, Delete %s", same, less)
