@@ -11,15 +11,23 @@ import (
 
 // A peer is the client as the server sees it, through one outlet. It implements exchange.Peer.
 type peer struct {
-	s   *Session
-	out Outlet
+	s    *Session
+	out  Outlet
+	call *call // that the outlet belongs to; nil for the standing one
 }
 
 // A question is a request of the server's that waits for the client.
-type question struct{ answer chan exchange.Response } // capacity 1
+type question struct {
+	answer    chan exchange.Response // capacity 1
+	withdrawn chan struct{}          // closed when its call was cancelled and the client has been told
+}
 
-// Notify tells the client.
+// Notify tells the client. What belongs to a call that the client has cancelled is not for it any
+// more (translation.md 6.3).
 func (p *peer) Notify(_ context.Context, note exchange.Request) error {
+	if p.call != nil && p.call.ctx.Err() != nil {
+		return context.Cause(p.call.ctx)
+	}
 	err := p.out.Notify(note.Method, jsonrpc.AppendNotification(nil, note.Method, note.Params))
 	if err != nil {
 		p.s.observe(exchange.Observation{Kind: exchange.SeenDropped, Detail: note.Method})
@@ -28,7 +36,7 @@ func (p *peer) Notify(_ context.Context, note exchange.Request) error {
 }
 
 // Call asks the client, if it declared that it can be asked (translation.md 9). It ends with
-// client_timeout when the client does not answer in time and takes the question back when ctx ends.
+// client_timeout when the client does not answer in time and takes the question back when ctx or the call it is about ends.
 func (p *peer) Call(ctx context.Context, req exchange.Request) (exchange.Response, error) {
 	s := p.s
 	if e := s.mayAsk(req); e != nil {
@@ -36,8 +44,11 @@ func (p *peer) Call(ctx context.Context, req exchange.Request) (exchange.Respons
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, s.o.AskTimeout, exchange.Fail(exchange.ReasonClientTimeout, nil))
 	defer stop()
-	q := &question{answer: make(chan exchange.Response, 1)}
-	id := s.enter(q)
+	q := &question{answer: make(chan exchange.Response, 1), withdrawn: make(chan struct{})}
+	id, err := s.enter(q, p.call)
+	if err != nil {
+		return exchange.Response{}, err
+	}
 	defer s.forget(id)
 	if err := p.out.Ask(ctx, jsonrpc.AppendRequest(nil, []byte(id), req.Method, req.Params)); err != nil {
 		return exchange.Response{}, err
@@ -48,48 +59,63 @@ func (p *peer) Call(ctx context.Context, req exchange.Request) (exchange.Respons
 	select {
 	case r := <-q.answer:
 		return r, nil
+	case <-q.withdrawn:
+		return exchange.Response{}, context.Cause(p.call.ctx)
 	case <-s.ctx.Done():
 		return exchange.Response{}, context.Cause(s.ctx)
 	case <-ctx.Done():
-		p.takeBack(id)
+		s.takeBack(p.out, id)
 		return exchange.Response{}, context.Cause(ctx)
 	}
 }
 
-func (p *peer) takeBack(id string) {
-	params := jsonrpc.Set(nil, []byte(id), "requestId")
-	const method = "notifications/cancelled"
-	_ = p.out.Notify(method, jsonrpc.AppendNotification(nil, method, params)) // the stream may be gone, and the question with it
+// takeBack tells the client that questions need no answer any more; those that are no longer open are left out.
+func (s *Session) takeBack(out Outlet, ids ...string) {
+	for _, id := range ids {
+		q := s.forget(id)
+		if q == nil {
+			continue
+		}
+		close(q.withdrawn)
+		params := jsonrpc.Set(nil, []byte(id), "requestId")
+		const method = "notifications/cancelled"
+		_ = out.Notify(method, jsonrpc.AppendNotification(nil, method, params)) // the stream may be gone, and the question with it
+	}
 }
 
-func (s *Session) enter(q *question) (id string) {
+// enter gives q an id. c is the call it is about, nil for none; the error is the cause when that was cancelled or has ended.
+func (s *Session) enter(q *question, c *call) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c != nil && c.left {
+		return "", exchange.Fail(exchange.ReasonNoChannel, context.Cause(c.ctx))
+	}
 	s.lastID++
 	id = strconv.FormatInt(s.lastID, 10)
 	if s.asked == nil {
 		s.asked = make(map[string]*question)
 	}
 	s.asked[id] = q
-	return id
+	if c != nil {
+		c.asked = append(c.asked, id)
+	}
+	return id, nil
 }
 
-func (s *Session) forget(id string) {
+// forget closes a question and returns it, nil if it was closed already.
+func (s *Session) forget(id string) *question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	q := s.asked[id]
 	delete(s.asked, id)
+	return q
 }
 
 // answer takes a client's response to a question.
 func (s *Session) answer(m *jsonrpc.Message) {
-	s.mu.Lock()
-	q := s.asked[string(m.ID)]
-	delete(s.asked, string(m.ID))
-	s.mu.Unlock()
-	if q == nil { // late, or never asked
-		return
+	if q := s.forget(string(m.ID)); q != nil { // else late, or never asked
+		q.answer <- exchange.Response{Result: m.Result, Error: m.Error}
 	}
-	q.answer <- exchange.Response{Result: m.Result, Error: m.Error}
 }
 
 // capabilities are the declared abilities that the bridge gates questions by.
@@ -101,11 +127,11 @@ type capabilities struct {
 func readCapabilities(raw []byte) capabilities {
 	var c capabilities
 	if e := jsonrpc.Get(raw, "elicitation"); jsonrpc.IsObject(e) {
-		c.url = jsonrpc.Get(e, "url") != nil
-		c.form = jsonrpc.Get(e, "form") != nil || !c.url
+		c.url = !jsonrpc.IsNull(jsonrpc.Get(e, "url"))
+		c.form = !jsonrpc.IsNull(jsonrpc.Get(e, "form")) || !c.url
 	}
-	c.sampling = jsonrpc.Get(raw, "sampling") != nil
-	c.roots = jsonrpc.Get(raw, "roots") != nil
+	c.sampling = !jsonrpc.IsNull(jsonrpc.Get(raw, "sampling"))
+	c.roots = !jsonrpc.IsNull(jsonrpc.Get(raw, "roots"))
 	return c
 }
 

@@ -10,101 +10,120 @@ import (
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
-// Reasons of refusals made here, for data.bridge.reason.
-const (
-	reasonInitialized    = "already_initialized"
-	reasonNotInitialized = "not_initialized"
-	reasonNoMethod       = "unknown_method"
-)
+// reasonNotInitialized is for data.bridge.reason.
+const reasonNotInitialized = "not_initialized"
 
 // A call is a client's request in flight.
 type call struct {
 	id     string
 	method string
 	reply  Reply
+	ctx    context.Context // of the running call; ends with the session at the latest
 	cancel context.CancelCauseFunc
+	wait   <-chan struct{} // closed when it may be handed over
+	sent   func()          // says that it has been
+
+	// Guarded by the session's mu.
+
+	cancelled bool     // by the client
+	left      bool     // it is no longer in flight
+	asked     []string // ids of the questions put to the client because of this call
 }
 
 func (s *Session) request(m *jsonrpc.Message, reply Reply) {
-	switch m.Method {
-	case "ping": // proves this hop only; never crosses (translation.md 6.1)
+	if m.Method == "ping" { // proves this hop only; never crosses (translation.md 6.1)
 		reply.Finish(jsonrpc.AppendResult(nil, m.ID, nil))
 		return
+	}
+	if e := s.refused(m.Method); e != nil {
+		reply.Finish(jsonrpc.AppendError(nil, m.ID, e))
+		return
+	}
+	switch m.Method {
 	case "initialize":
-		if !s.spawn(func() {
-			response, _ := s.Initialize(s.ctx, m)
-			reply.Finish(response)
-		}) {
-			reply.Finish(nil)
-		}
+		s.initialize(m, reply)
 		return
 	case "server/discover", "subscriptions/listen": // not methods of the handshake era (6.1, 6.4)
-		reply.Finish(jsonrpc.AppendError(nil, m.ID, negotiate.Refused(jsonrpc.CodeMethodNotFound, reasonNoMethod,
+		reply.Finish(jsonrpc.AppendError(nil, m.ID, negotiate.Refused(jsonrpc.CodeMethodNotFound, negotiate.ReasonUnknownMethod,
 			"%s is not a method of the revision negotiated in this session", m.Method)))
 		return
 	}
-	c, ctx, e := s.admit(m, reply)
+	c, twin, e := s.admit(m, reply)
 	if e != nil {
 		reply.Finish(jsonrpc.AppendError(nil, m.ID, e))
 		return
 	}
-	wait, done := s.ticket()
-	if !s.spawn(func() {
-		defer done()
-		s.run(ctx, c, m, wait, done)
-	}) {
-		done()
+	if twin {
+		s.observe(exchange.Observation{Kind: exchange.SeenDuplicateID})
+	}
+	if !s.spawn(func() { s.run(c, m) }) {
 		reply.Finish(nil)
 	}
 }
 
-// admit enters a request among those in flight or says why not.
-func (s *Session) admit(m *jsonrpc.Message, reply Reply) (*call, context.Context, *exchange.Error) {
-	if s.o.Refuse != nil {
-		if e := s.o.Refuse(m.Method); e != nil {
-			return nil, nil, e
-		}
+func (s *Session) refused(method string) *exchange.Error {
+	if s.o.Refuse == nil {
+		return nil
 	}
-	id := string(m.ID)
+	return s.o.Refuse(method)
+}
+
+// admit enters a request among those in flight or says why not. twin tells that another one with its
+// id is there already.
+func (s *Session) admit(m *jsonrpc.Message, reply Reply) (c *call, twin bool, e *exchange.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.phase == closed:
-		return nil, nil, exchange.PublicError(exchange.Fail(exchange.ReasonClosed, nil))
+		return nil, false, exchange.PublicError(exchange.Fail(exchange.ReasonClosed, nil))
 	case s.phase == fresh || s.phase == failed:
-		return nil, nil, negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonNotInitialized,
+		return nil, false, negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonNotInitialized,
 			"%s before initialize: send initialize first", m.Method)
-	case len(s.inFlight) >= s.o.MaxCalls:
-		return nil, nil, exchange.PublicError(exchange.Fail(exchange.ReasonTooManyCalls, nil))
+	case len(s.inFlight) >= s.o.MaxCalls || s.waiting > s.o.MaxCalls:
+		return nil, false, exchange.PublicError(exchange.Fail(exchange.ReasonTooManyCalls, nil))
 	}
+	c = &call{id: string(m.ID), method: m.Method, reply: reply}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.wait, c.sent = s.ticket()
 	if s.calls == nil {
 		s.calls = make(map[string][]*call)
 	}
-	if len(s.calls[id]) > 0 {
-		s.observe(exchange.Observation{Kind: exchange.SeenDuplicateID})
-	}
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	c := &call{id: id, method: m.Method, reply: reply, cancel: cancel}
-	s.calls[id] = append(s.calls[id], c)
+	twin = len(s.calls[c.id]) > 0
+	s.calls[c.id] = append(s.calls[c.id], c)
 	s.inFlight = append(s.inFlight, c)
-	return c, ctx, nil
+	return c, twin, nil
 }
 
-func (s *Session) run(ctx context.Context, c *call, m *jsonrpc.Message, wait <-chan struct{}, sent func()) {
+func (s *Session) run(c *call, m *jsonrpc.Message) {
 	defer c.cancel(nil)
 	var resp exchange.Response
 	var err error
 	select {
-	case <-wait:
-		resp, err = s.forward(ctx, m, c.reply, sent)
-	case <-ctx.Done():
+	case <-c.wait:
+		resp, err = s.forward(c, m)
+	case <-c.ctx.Done():
+		err = context.Cause(c.ctx)
 	}
-	s.leave(c)
-	if ctx.Err() != nil && (err != nil || resp.Result == nil && resp.Error == nil) {
-		err = context.Cause(ctx)
+	s.finish(c, m, resp, err)
+	select { // its place in the order is behind those before it, also when it was cancelled there
+	case <-c.wait:
+	case <-s.ctx.Done():
+	}
+	c.sent()
+}
+
+// finish gives the client the outcome. After a cancellation by the client it gets nothing but the
+// withdrawal of questions, whatever the server answered (translation.md 6.3).
+func (s *Session) finish(c *call, m *jsonrpc.Message, resp exchange.Response, err error) {
+	asked := s.leave(c)
+	if err != nil && c.ctx.Err() != nil {
+		err = context.Cause(c.ctx)
 	}
 	switch {
-	case cancelled(err):
+	case cancelled(context.Cause(c.ctx)):
+		if s.ctx.Err() == nil {
+			s.takeBack(c.reply, asked...)
+		}
 		c.reply.Finish(nil)
 	case err != nil:
 		s.o.Logger.Warn("call without an answer", "session", s.o.Client.Session, "method", c.method, "err", err)
@@ -116,21 +135,30 @@ func (s *Session) run(ctx context.Context, c *call, m *jsonrpc.Message, wait <-c
 	}
 }
 
-func (s *Session) forward(ctx context.Context, m *jsonrpc.Message, out Outlet, sent func()) (exchange.Response, error) {
-	s.mu.Lock()
-	up := s.up
-	s.mu.Unlock()
+func (s *Session) forward(c *call, m *jsonrpc.Message) (exchange.Response, error) {
+	up, err := s.upstream()
 	if up == nil {
-		return exchange.Response{}, exchange.Fail(exchange.ReasonUnavailable, nil)
+		return exchange.Response{}, err
 	}
-	req := exchange.Request{Method: m.Method, Params: negotiate.StripReserved(m, negotiate.MetaRelatedTask), Sent: sent}
-	return up.Call(ctx, req, &peer{s: s, out: out})
+	req := exchange.Request{Method: m.Method, Params: negotiate.StripReserved(m, negotiate.MetaRelatedTask), Sent: c.sent}
+	return up.Call(c.ctx, req, &peer{s: s, out: c.reply, call: c})
 }
 
-// leave removes a call from those in flight.
-func (s *Session) leave(c *call) {
+// upstream returns the server's session, or nil and why there is none.
+func (s *Session) upstream() (exchange.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.up == nil && s.openErr == nil {
+		return nil, exchange.Fail(exchange.ReasonUnavailable, nil)
+	}
+	return s.up, s.openErr
+}
+
+// leave removes a call from those in flight and returns the questions put because of it that still wait.
+func (s *Session) leave(c *call) (asked []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.left = true
 	same := slices.DeleteFunc(s.calls[c.id], func(o *call) bool { return o == c })
 	if len(same) == 0 {
 		delete(s.calls, c.id)
@@ -138,6 +166,7 @@ func (s *Session) leave(c *call) {
 		s.calls[c.id] = same
 	}
 	s.inFlight = slices.DeleteFunc(s.inFlight, func(o *call) bool { return o == c })
+	return slices.DeleteFunc(c.asked, func(id string) bool { return s.asked[id] == nil })
 }
 
 func (s *Session) notification(m *jsonrpc.Message) {
@@ -145,18 +174,20 @@ func (s *Session) notification(m *jsonrpc.Message) {
 		s.cancelCall(m.Params)
 		return
 	}
-	wait, done := s.ticket()
+	wait, done, ok := s.queueNote()
+	if !ok {
+		s.observe(exchange.Observation{Kind: exchange.SeenRefused, Detail: "notification not forwarded"})
+		return
+	}
 	s.spawn(func() {
-		defer done()
 		select {
 		case <-wait:
 		case <-s.ctx.Done():
 			return
 		}
-		s.mu.Lock()
-		up := s.up
-		s.mu.Unlock()
-		if up == nil { // nothing upstream is touched before the handshake
+		defer done()
+		up, _ := s.upstream()
+		if up == nil {
 			return
 		}
 		note := exchange.Request{Method: m.Method, Params: negotiate.StripReserved(m, negotiate.MetaRelatedTask)}
@@ -166,20 +197,39 @@ func (s *Session) notification(m *jsonrpc.Message) {
 	})
 }
 
-// cancelCall cancels the newest call of the id (translation.md 2). It overtakes everything queued: the
-// call may be what the queue waits for.
+// queueNote gives a notification its place in the order. ok is false when there is no server to hand it to (nothing upstream is
+// touched before the handshake) or too many messages wait already.
+func (s *Session) queueNote() (wait <-chan struct{}, done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != open && s.phase != opening || s.waiting > s.o.MaxCalls {
+		return nil, nil, false
+	}
+	wait, done = s.ticket()
+	return wait, done, true
+}
+
+// cancelCall cancels the newest call of the id that has not been cancelled (translation.md 2). It overtakes everything queued:
+// the call may be what the queue waits for.
 func (s *Session) cancelCall(params []byte) {
 	id := string(jsonrpc.Get(params, "requestId"))
 	reason, _ := jsonrpc.String(jsonrpc.Get(params, "reason"))
-	s.mu.Lock()
-	var c *call
-	if same := s.calls[id]; len(same) > 0 {
-		c = same[len(same)-1]
-	}
-	s.mu.Unlock()
-	if c != nil {
+	if c := s.newest(id); c != nil {
 		c.cancel(&exchange.CancelError{Reason: reason})
 	}
+}
+
+// newest returns the newest call of the id that the client has not cancelled, and marks it as cancelled.
+func (s *Session) newest(id string) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range slices.Backward(s.calls[id]) {
+		if !c.cancelled {
+			c.cancelled = true
+			return c
+		}
+	}
+	return nil
 }
 
 // Suspendable returns the outlet of the oldest call in flight during which a server may ask, or nil
