@@ -32,9 +32,10 @@ type Claim struct {
 // twice, which jsonrpc.Scan refuses, the first counts.
 func ReadClaim(meta []byte) Claim {
 	var c Claim
-	if len(meta) == 0 {
-		return c
+	if !mayName(meta, "modelcontextprotocol") {
+		return c // almost every legacy message
 	}
+	// One pass with a copy of each name is twice as fast as four calls of Get.
 	jsonrpc.Members(meta, func(name string, value []byte) bool {
 		if p := c.field(name); p != nil && *p == nil {
 			*p = value
@@ -86,10 +87,7 @@ func WithEnvelope(params []byte, e Envelope) []byte {
 
 // join returns a _meta object with the members of meta that are no envelope keys, then those of e.
 func (e Envelope) join(meta []byte) []byte {
-	rest := members(jsonrpc.DeleteFunc(meta, func(name string) bool {
-		var c Claim
-		return c.field(name) != nil
-	}))
+	rest := members(jsonrpc.DeleteFunc(meta, isEnvelopeKey))
 	version, capabilities := e.Version.String(), e.Capabilities
 	if capabilities == nil {
 		capabilities = []byte("{}")
@@ -113,6 +111,8 @@ func (e Envelope) join(meta []byte) []byte {
 	}
 	return append(out, '}')
 }
+
+func isEnvelopeKey(key string) bool { return new(Claim).field(key) != nil }
 
 // members returns the text between the braces of a raw object, outer blanks removed.
 func members(obj []byte) []byte {
