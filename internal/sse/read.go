@@ -18,8 +18,11 @@ const (
 	// stream is resumed, and no server takes much longer ones.
 	maxFieldBytes = 4 << 10
 
-	minBuffer  = 1 << 10  // bytes a reader of an idle stream holds
-	keepBuffer = 16 << 10 // larger buffers are let go when all they held was used
+	// A reader of an idle stream holds minBuffer bytes. A larger buffer is let go when all it held
+	// was used: above keepBuffer at once, below after one more piece that did not need it, so that
+	// a run of large events does not make it anew for each.
+	minBuffer  = 1 << 10
+	keepBuffer = 256 << 10
 )
 
 var byteOrderMark = []byte("\ufeff")
@@ -206,17 +209,9 @@ func (r *Reader) addData(value []byte) {
 	r.dataEnd += 1 + copy(r.buf[r.dataEnd+1:], value)
 }
 
-// fill reads once more, into room made as needed.
+// fill reads once more.
 func (r *Reader) fill() {
-	held := r.dataEnd - r.data + r.end - r.pos
-	switch {
-	case r.buf == nil || held == 0 && len(r.buf) > keepBuffer:
-		r.move(make([]byte, minBuffer))
-	case held > len(r.buf)/4*3:
-		r.move(make([]byte, 2*len(r.buf)))
-	case held == 0 || len(r.buf)-r.end < len(r.buf)/4:
-		r.move(r.buf)
-	}
+	r.makeRoom()
 	for range 100 {
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
@@ -226,6 +221,24 @@ func (r *Reader) fill() {
 		}
 	}
 	r.err = io.ErrNoProgress
+}
+
+// makeRoom sees to it that a quarter of buf is free.
+func (r *Reader) makeRoom() {
+	held := r.dataEnd - r.data + r.end - r.pos
+	size := len(r.buf)
+	switch {
+	case held == 0 && (size > keepBuffer || r.end <= minBuffer):
+		size = minBuffer
+	case held > size/4*3:
+		size *= 2
+	}
+	switch {
+	case size != len(r.buf):
+		r.move(make([]byte, size))
+	case held == 0 || size-r.end < size/4:
+		r.move(r.buf)
+	}
 }
 
 // move brings what is held to the front of buf, which may be the buffer itself.

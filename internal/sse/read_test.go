@@ -226,24 +226,38 @@ func TestReaderMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// After a large event the stream waits with a small buffer again.
+// After a large event the stream waits with a small buffer again, at the latest after one more
+// piece that needs no larger one.
 func TestReaderLetsGoOfLargeBuffers(t *testing.T) {
-	var sizes []int
-	src := &endless{text: "data: " + strings.Repeat("x", 1<<20) + "\n\n"}
-	whole := strings.NewReader(src.text)
-	r := sse.NewReader(readerFunc(func(p []byte) (int, error) {
-		sizes = append(sizes, len(p))
-		return whole.Read(p)
-	}), 2<<20)
-	if _, err := r.Next(); err != nil {
-		t.Fatal(err)
-	}
-	r.Next()
-	if last := sizes[len(sizes)-1]; last > 1<<10 {
-		t.Errorf("waits with %d bytes", last)
-	}
-	if n := len(sizes); n > 20 {
-		t.Errorf("took %d reads", n)
+	for name, tt := range map[string]struct {
+		size  int
+		after string
+	}{
+		"very large": {1 << 20, ""},
+		"large":      {64 << 10, ": keep-alive\n\n"},
+	} {
+		event := strings.NewReader("data: " + strings.Repeat("x", tt.size) + "\n\n")
+		after := strings.NewReader(tt.after)
+		var sizes []int
+		r := sse.NewReader(readerFunc(func(p []byte) (int, error) {
+			sizes = append(sizes, len(p))
+			if event.Len() > 0 {
+				return event.Read(p)
+			}
+			return after.Read(p)
+		}), 2<<20)
+		if e, err := r.Next(); len(e.Data) != tt.size || err != nil {
+			t.Fatalf("%s: got %d bytes, %v", name, len(e.Data), err)
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Fatalf("%s: got %v", name, err)
+		}
+		if last := sizes[len(sizes)-1]; last != 1<<10 {
+			t.Errorf("%s: waits with %d bytes", name, last)
+		}
+		if n := len(sizes); n > 20 {
+			t.Errorf("%s: took %d reads", name, n)
+		}
 	}
 }
 
