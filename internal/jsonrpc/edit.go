@@ -189,30 +189,29 @@ func DeleteFunc(obj []byte, drop func(name string) bool) []byte {
 // the blanks before it; the first that stays takes the place of the first that was there.
 func deleteWhere(obj []byte, drop func(raw []byte) bool) []byte {
 	var out []byte // nil as long as all members stay
-	kept, last := 0, 0
+	kept := false
+	done := -1 // where the member before ended
 	w := walk(obj)
 	for w.next() {
+		if done < 0 {
+			done = w.at.key
+		}
+		from := done
+		if !kept {
+			from = w.at.key
+		}
 		gone := drop(w.name)
-		if gone && out == nil {
-			if kept == 0 {
-				last = w.at.key
-			}
-			out = append(make([]byte, 0, len(obj)), obj[:last]...)
+		switch {
+		case gone && out == nil:
+			out = append(make([]byte, 0, len(obj)), obj[:done]...)
+		case !gone && out != nil:
+			out = append(out, obj[from:w.at.end]...)
 		}
-		if !gone {
-			from := last
-			if kept == 0 {
-				from = w.at.key
-			}
-			if out != nil {
-				out = append(out, obj[from:w.at.end]...)
-			}
-			kept++
-		}
-		last = w.at.end
+		kept = kept || !gone
+		done = w.at.end
 	}
 	if out == nil {
 		return obj
 	}
-	return append(out, obj[last:]...)
+	return append(out, obj[done:]...)
 }
