@@ -199,3 +199,6 @@ func cancelled(err error) bool {
 	_, ok := errors.AsType[*exchange.CancelError](err)
 	return ok
 }
+
+// Client returns what Options say about the client.
+func (s *Session) Client() exchange.Client { return s.o.Client }

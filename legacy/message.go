@@ -1,0 +1,205 @@
+package legacy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// Messages returns the handler of the POST route.
+func (f *Front) Messages() http.Handler { return http.HandlerFunc(f.serveMessage) }
+
+func (f *Front) serveMessage(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		f.refuse(w, r, notAllowed(http.MethodPost))
+		return
+	}
+	s, refused := f.sessionOf(r)
+	if refused == nil {
+		s.seeVersion(r)
+		refused = f.take(w, r, s)
+	}
+	if refused != nil {
+		f.refuse(w, r, refused)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// sessionOf finds the stream that the query names. Somebody else's is as unknown as one that never was.
+func (f *Front) sessionOf(r *http.Request) (*stream, *refusal) {
+	id := r.URL.Query().Get(sessionParam)
+	if id == "" {
+		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,
+			"the query has no %s: open the stream with GET %s and post to the URL of its endpoint event", sessionParam, f.o.SSEPath), nil)
+	}
+	s := f.find(id, f.o.Principal(r))
+	if s == nil {
+		return nil, &refusal{status: http.StatusNotFound, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession,
+			"there is no such session: it ends with its stream; open a new one with GET %s and initialize", f.o.SSEPath)}
+	}
+	return s, nil
+}
+
+// take reads the body and hands over what is in it. All of it is refused or none.
+func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal {
+	if !isJSON(r.Header) {
+		return &refusal{status: http.StatusUnsupportedMediaType, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonContentType,
+			"Content-Type must be application/json in UTF-8")}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.o.MaxBodyBytes))
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &refusal{status: http.StatusRequestEntityTooLarge, err: negotiate.Refused(jsonrpc.CodeParse, reasonTooLarge,
+			"the body is larger than %d bytes", tooLarge.Limit)}
+	}
+	if err != nil {
+		return badRequest(negotiate.Refused(jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body could not be read to its end"), nil)
+	}
+	var messages []jsonrpc.Message
+	var refused *refusal
+	if jsonrpc.IsArray(body) {
+		messages, refused = s.scanBatch(body)
+	} else {
+		messages, refused = scanOne(body)
+	}
+	if refused != nil {
+		return refused
+	}
+	if f.isDraining() && hasRequest(messages) { // answers to questions still pass: calls in flight wait for them
+		refused = unavailable(errDraining)
+		if len(messages) == 1 {
+			refused.id = messages[0].ID
+		}
+		return refused
+	}
+	s.spoke.Store(true)
+	s.last.Store(time.Now().UnixNano())
+	for i := range messages {
+		s.dispatch(&messages[i], r)
+	}
+	return nil
+}
+
+func hasRequest(messages []jsonrpc.Message) bool {
+	for i := range messages {
+		if messages[i].Kind == jsonrpc.Request {
+			return true
+		}
+	}
+	return false
+}
+
+func scanOne(body []byte) ([]jsonrpc.Message, *refusal) {
+	m, e := jsonrpc.Scan(body)
+	if e != nil {
+		return nil, badRequest(malformed(e), m.ID)
+	}
+	return []jsonrpc.Message{m}, nil
+}
+
+// scanBatch reads an array (translation.md 2). A fault in one element refuses the whole: nothing has been
+// carried out then, and the client knows.
+func (s *stream) scanBatch(body []byte) ([]jsonrpc.Message, *refusal) {
+	if !s.session.Revision().Has(negotiate.Batching) {
+		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
+			"batches are for sessions that negotiated 2024-11-05 or 2025-03-26; send the messages one by one"), nil)
+	}
+	elems, e := jsonrpc.Split(body)
+	if e != nil {
+		return nil, badRequest(malformed(e), nil)
+	}
+	messages := make([]jsonrpc.Message, len(elems))
+	for i, elem := range elems {
+		m, e := jsonrpc.Scan(elem)
+		if e != nil {
+			return nil, badRequest(malformed(e), nil)
+		}
+		if m.Method == "initialize" || negotiate.LegacyClaim(&m) {
+			return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
+				"initialize and messages of 2026-07-28 cannot be part of a batch"), nil)
+		}
+		messages[i] = m
+	}
+	return messages, nil
+}
+
+// malformed gives an error of the envelope its reason.
+func malformed(e *jsonrpc.Error) *jsonrpc.Error {
+	return negotiate.Refused(e.Code, negotiate.ReasonMalformedRequest, "%s", e.Message)
+}
+
+// dispatch hands one message over by translation.md 3, row 1.
+func (s *stream) dispatch(m *jsonrpc.Message, r *http.Request) {
+	switch {
+	case m.Kind == jsonrpc.Response:
+		s.session.Handle(m, nil)
+	case negotiate.LegacyClaim(m):
+		s.claimed(m)
+	case m.Kind == jsonrpc.Notification:
+		s.session.Handle(m, nil)
+	default:
+		s.request(m, r)
+	}
+}
+
+// claimed answers a message of 2026-07-28. It is never served: one client family takes any result for leave
+// to go on like that (clients.md 5), and none waits well for silence.
+func (s *stream) claimed(m *jsonrpc.Message) {
+	claim := negotiate.ReadClaim(m.Meta)
+	s.discovered(claim)
+	if m.Kind == jsonrpc.Notification {
+		return
+	}
+	e := s.refused(m)
+	if e == nil {
+		e = negotiate.UnsupportedVersion(s.front.o.Enabled, claim.Version)
+	}
+	s.Finish(jsonrpc.AppendError(nil, m.ID, e))
+}
+
+// refused returns the refusal of the current retirement stage, nil if there is none.
+func (s *stream) refused(m *jsonrpc.Message) *exchange.Error {
+	if s.front.o.Refuse == nil {
+		return nil
+	}
+	return s.front.o.Refuse(m.Method)
+}
+
+func (s *stream) discovered(claim negotiate.Claim) {
+	o := s.observation(exchange.SeenDiscover)
+	o.Version, _ = jsonrpc.String(claim.Version)
+	o.Info = claim.Info
+	s.front.o.Observe(o)
+}
+
+func (s *stream) request(m *jsonrpc.Message, r *http.Request) {
+	switch m.Method {
+	case "initialize", "ping", "subscriptions/listen":
+	case "server/discover":
+		s.discovered(negotiate.ReadClaim(m.Meta))
+	default:
+		if s.session.Fresh() && s.refused(m) == nil {
+			s.session.Reopen(s.cameBackWith(r))
+		}
+	}
+	s.session.Handle(m, s)
+}
+
+// cameBackWith returns the revision of a client that opened a new stream and goes on without an initialize (retirement.md R8):
+// what its version header names, or what a client without one speaks.
+func (s *stream) cameBackWith(r *http.Request) negotiate.Revision {
+	enabled := s.front.o.Enabled
+	if named, _ := negotiate.Parse(r.Header.Get(negotiate.HeaderVersion)); enabled.Has(named) {
+		return named
+	}
+	in, e := negotiate.ReadInitialize(nil, enabled)
+	if e != nil {
+		return enabled.Newest()
+	}
+	return in.Answer
+}

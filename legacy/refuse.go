@@ -1,0 +1,115 @@
+package legacy
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// A refusal is an answer to an HTTP request that goes no further. Its body is a JSON-RPC error, because the
+// text of one is what clients show (clients.md 7).
+type refusal struct {
+	status int
+	id     []byte // raw id of the request, nil if it could not be read
+	err    *exchange.Error
+	header [2]string // name and value of one more field; empty: none
+}
+
+// refuse answers a request and reports it.
+func (f *Front) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
+	f.o.Observe(exchange.Observation{
+		Kind:      exchange.SeenRefused,
+		Transport: exchange.HTTPSSE,
+		Version:   r.Header.Get(negotiate.HeaderVersion),
+		Addr:      f.o.Addr(r),
+		UserAgent: r.UserAgent(),
+		Detail:    strconv.Itoa(x.status) + " " + http.StatusText(x.status),
+	})
+	h := w.Header()
+	if x.header[0] != "" {
+		h.Set(x.header[0], x.header[1])
+	}
+	body := jsonrpc.AppendError(nil, x.id, x.err)
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(x.status)
+	_, _ = w.Write(body) // a client that is gone needs no answer
+}
+
+// Reasons of refusals by HTTP alone, for data.bridge.reason.
+const (
+	reasonMethod      = "method_not_allowed"
+	reasonAccept      = "not_acceptable"
+	reasonContentType = "unsupported_media_type"
+	reasonTooLarge    = "body_too_large"
+	reasonFull        = "too_many_sessions"
+)
+
+func notAllowed(allow string) *refusal {
+	return &refusal{status: http.StatusMethodNotAllowed, header: [2]string{"Allow", allow},
+		err: negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonMethod, "this URL takes %s only", allow)}
+}
+
+func notAcceptable() *refusal {
+	return &refusal{status: http.StatusNotAcceptable,
+		err: negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonAccept, "this URL answers with text/event-stream, which the Accept header does not admit")}
+}
+
+func unavailable(err error) *refusal {
+	reason := exchange.ReasonClosed
+	if err == errFull {
+		reason = reasonFull
+	}
+	return &refusal{status: http.StatusServiceUnavailable, header: [2]string{"Retry-After", retryAfter},
+		err: negotiate.Refused(jsonrpc.CodeInternal, reason, "%s; try again later", err)}
+}
+
+func badRequest(e *exchange.Error, id []byte) *refusal {
+	return &refusal{status: http.StatusBadRequest, err: e, id: id}
+}
+
+// acceptsStream reports whether the Accept header admits text/event-stream. An absent one admits everything (RFC 9110, 12.5.1).
+func acceptsStream(h http.Header) bool {
+	lines := h["Accept"]
+	if len(lines) == 0 {
+		return true
+	}
+	for part := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		kind, params, _ := strings.Cut(part, ";")
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case "text/event-stream", "text/*", "*/*":
+			if !hasZeroWeight(params) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasZeroWeight reports whether the parameters of a media range have q=0.
+func hasZeroWeight(params string) bool {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(p, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && q == 0
+		}
+	}
+	return false
+}
+
+// isJSON reports whether Content-Type is application/json, in any spelling, in UTF-8 (RFC 9110, 8.3).
+func isJSON(h http.Header) bool {
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil && err != mime.ErrInvalidMediaParameter || kind != "application/json" {
+		return false
+	}
+	charset, ok := params["charset"]
+	return !ok || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
+}
