@@ -40,6 +40,7 @@ func (s *Session) Initialize(ctx context.Context, m *jsonrpc.Message) (response 
 	if e != nil {
 		return jsonrpc.AppendError(nil, m.ID, e), false
 	}
+	defer h.done()
 	response, err := s.handshake(ctx, m, h)
 	if err != nil {
 		s.failed(err)
@@ -55,6 +56,7 @@ func (s *Session) initialize(m *jsonrpc.Message, reply Reply) {
 		return
 	}
 	if s.spawn(func() {
+		defer h.done() // what waits for it is answered after it
 		response, err := s.handshake(s.ctx, m, h)
 		if cancelled(err) {
 			response = nil
@@ -105,7 +107,6 @@ func (s *Session) begin(from ...phase) (done func(), ok bool) {
 }
 
 func (s *Session) handshake(ctx context.Context, m *jsonrpc.Message, h *acceptedInit) (response []byte, err error) {
-	defer h.done()
 	c := s.o.Client
 	c.Revision, c.Requested = h.Answer, h.Requested
 	c.Info, c.Capabilities = h.Info, h.Capabilities
