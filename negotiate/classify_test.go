@@ -108,6 +108,7 @@ func TestLegacyClaim(t *testing.T) {
 		{"a date of 2026", `"2026-01-01"`, true},
 		{"later", `"2099-01-01"`, true},
 		{"draft", `"DRAFT-2026-v1"`, true},
+		{"the year", `"2026"`, true},
 		{"2025-11-25", `"2025-11-25"`, false},
 		{"2025-12-31", `"2025-12-31"`, false},
 		{"empty", `""`, false},
@@ -125,6 +126,13 @@ func TestLegacyClaim(t *testing.T) {
 	}
 	if !LegacyClaim(scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{`+claim2026+`}}`)) {
 		t.Error("a notification's claim was not seen")
+	}
+}
+
+func TestRefusalDescribesItself(t *testing.T) {
+	r := &Refusal{Status: 400, Err: Refused(-32600, ReasonBatch, "no batch in %v", Rev20251125)}
+	if got, want := r.Error(), "400: no batch in 2025-11-25 (code -32600)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

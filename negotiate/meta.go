@@ -130,14 +130,10 @@ func StripReserved(m *jsonrpc.Message, keep ...string) []byte {
 	if !mayBeReserved(m.Meta) {
 		return m.Params
 	}
-	found := false
-	drop := func(name string) bool {
-		reserved := IsReserved(name) && !slices.Contains(keep, name)
-		found = found || reserved
-		return reserved
-	}
-	meta := jsonrpc.DeleteFunc(m.Meta, drop)
-	if !found {
+	meta := jsonrpc.DeleteFunc(m.Meta, func(name string) bool {
+		return IsReserved(name) && !slices.Contains(keep, name)
+	})
+	if len(meta) == len(m.Meta) {
 		return m.Params
 	}
 	return jsonrpc.Set(m.Params, meta, "_meta")

@@ -98,6 +98,13 @@ func TestStripReserved(t *testing.T) {
 	}
 }
 
+func TestStripReservedKeepsTheSlice(t *testing.T) {
+	m, _ := scanParams("x", []byte(`{"_meta":{"com.example.mcp/x":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`))
+	if got := StripReserved(m, MetaRelatedTask); &got[0] != &m.Params[0] || len(got) != len(m.Params) {
+		t.Errorf("got %s, want the same slice", got)
+	}
+}
+
 // Almost every legacy message takes this way, so it must cost nothing.
 func TestStripReservedNothingAllocatesNothing(t *testing.T) {
 	for _, params := range []string{

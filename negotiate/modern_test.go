@@ -1,6 +1,7 @@
 package negotiate_test
 
 import (
+	"bufio"
 	"net/http"
 	"strings"
 	"testing"
@@ -280,5 +281,23 @@ func BenchmarkWithEnvelope(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		WithEnvelope(params, e)
+	}
+}
+
+// SEP-2243, Conformance Test Cases: names of headers in any case and blanks around values, as the
+// HTTP server reads them from the wire.
+func TestCheckModernFromTheWire(t *testing.T) {
+	body := request("tools/call", `"name":"foo"`, envelope)
+	wire := "POST /mcp HTTP/1.1\r\nHost: x\r\nmcp-protocol-version:2026-07-28\r\nMCP-METHOD: \ttools/call\r\nmCp-NaMe:  foo \r\n\r\n"
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(wire)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := scan(t, body)
+	if class, _ := Classify(r.Header, m); class != ClassModern {
+		t.Errorf("got class %v, want %v", class, ClassModern)
+	}
+	if _, refused := CheckModern(r.Header, m, All, false); refused != nil {
+		t.Errorf("got %v, want it accepted", refused)
 	}
 }

@@ -23,6 +23,8 @@ func TestReadParams(t *testing.T) {
 			[]Param{{[]string{"a", "b", "c"}, "Mcp-Param-C", "string"}, {[]string{"a", "b", "d"}, "Mcp-Param-D", "string"}}},
 		{"name of a standard header", `{"properties":{"a":{"type":"string","x-mcp-header":"Method"}}}`, []Param{{[]string{"a"}, "Mcp-Param-Method", "string"}}},
 		{"all token characters", "{\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"!#$%&'*+-.^_`|~09\"}}}", []Param{{[]string{"a"}, "Mcp-Param-!#$%&'*+-.^_`|~09", "string"}}},
+		{"ends of the alphabet", `{"properties":{"a":{"type":"string","x-mcp-header":"azAZ"}}}`, []Param{{[]string{"a"}, "Mcp-Param-Azaz", "string"}}},
+		{"properties no object", `{"properties":["x-mcp-header"]}`, nil},
 		{"keyword and name written with escapes", `{"properties":{"\u0061":{"type":"string","x-mcp-\u0068eader":"R\u0065gion"}}}`, []Param{{[]string{"a"}, "Mcp-Param-Region", "string"}}},
 		{"a property of that name", `{"properties":{"x-mcp-header":{"type":"string"}}}`, nil},
 		{"a property of that name with one", `{"properties":{"x-mcp-header":{"type":"string","x-mcp-header":"A"}}}`, []Param{{[]string{"x-mcp-header"}, "Mcp-Param-A", "string"}}},
@@ -71,6 +73,8 @@ func TestReadParamsRefuses(t *testing.T) {
 		{"additionalProperties", `{"additionalProperties":{"type":"string","x-mcp-header":"A"}}`},
 		{"patternProperties", `{"patternProperties":{"^a":{"type":"string","x-mcp-header":"A"}}}`},
 		{"$defs", `{"$defs":{"a":{"type":"string","x-mcp-header":"A"}},"properties":{"a":{"$ref":"#/$defs/a"}}}`},
+		{"patternProperties called const", `{"patternProperties":{"const":{"type":"string","x-mcp-header":"A"}}}`},
+		{"dependentSchemas called default", `{"dependentSchemas":{"default":{"type":"string","x-mcp-header":"A"}}}`},
 		{"$defs called const", `{"$defs":{"const":{"type":"string","x-mcp-header":"A"}}}`},
 		{"good ones beside a bad one", `{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"number","x-mcp-header":"B"},"c":{"type":"string","x-mcp-header":"C"}}}`},
 	}
@@ -149,6 +153,32 @@ func TestCheckParams(t *testing.T) {
 		}
 		if code != tt.code {
 			t.Errorf("%s: got %v, want code %d", tt.name, err, tt.code)
+		}
+	}
+}
+
+// Header values are read by the grammar of JSON numbers (RFC 8259, section 6), nothing wider.
+func TestCheckParamsNumbers(t *testing.T) {
+	tests := []struct {
+		body        string
+		same, other []string
+	}{
+		{"0", []string{"0", "-0", "0.0", "0e5", "0E-5", "-0.000e+1"}, []string{"", "-", "00", "0.", ".0", "0e", "0e+", "0e+-1", "0e1x", "0x0", "0 0", "false", "0e1.0"}},
+		{"10", []string{"10", "1e1", "1E+1", "1000e-2", "10.00", "0.1e2"}, []string{"-10", "+10", "010", "1e2", "1e-1", "1e01x", "10.", "10.0x", "10x", "1f1", "100", "1", "1e99999999999999999999", "1e2097152"}},
+		{"-3.0", []string{"-3", "-3.0", "-30e-1", "-0.3e1"}, []string{"3", "--3", "- 3", "-03"}},
+		{"9007199254740993e0", []string{"9007199254740993"}, []string{"9007199254740992", "9007199254740993.1"}},
+	}
+	for _, tt := range tests {
+		args := []byte(`{"deep":{"i":` + tt.body + `}}`)
+		for _, v := range tt.same {
+			if err := CheckParams(http.Header{"Mcp-Param-I": {v}}, args, mirrored); err != nil {
+				t.Errorf("body %s, header %q: got %v, want them equal", tt.body, v, err)
+			}
+		}
+		for _, v := range tt.other {
+			if err := CheckParams(http.Header{"Mcp-Param-I": {v}}, args, mirrored); err == nil {
+				t.Errorf("body %s, header %q: got them equal", tt.body, v)
+			}
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestNoRevision(t *testing.T) {
 	if None.Modern() || None.Has(Handshake) || All.Has(None) || SetOf(None) != 0 {
 		t.Error("None has an era, a feature or a set")
 	}
-	if Rev20260728.Has(200) {
+	if Rev20260728.Has(ListenSubscriptions+1) || Rev20260728.Has(200) {
 		t.Error("a feature that does not exist is there")
 	}
 }
