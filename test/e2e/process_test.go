@@ -48,6 +48,7 @@ func startOn(tb testing.TB, state string, args ...string) *program {
 	serve := []string{"serve", "--listen", strings.TrimPrefix(base, "http://"), "--admin", "off", "--state", p.state}
 	p.cmd = exec.Command(bridgeProgram, append(serve, args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.cmd.WaitDelay = 5 * time.Second // a child left behind may hold the pipe open
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("start the bridge: %v", err)
 	}

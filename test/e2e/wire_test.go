@@ -111,7 +111,7 @@ func do(tb testing.TB, base string, r request) answer {
 	tb.Helper()
 	a, err := try(tb.Context(), base, r)
 	if err != nil {
-		tb.Fatalf("%s %s: %v", r.method, r.path, err)
+		tb.Fatal(err)
 	}
 	return a
 }
