@@ -234,6 +234,40 @@ func TestDepth(t *testing.T) {
 	}
 }
 
+func TestScanRefusesEveryPrefix(t *testing.T) {
+	text := []byte(`{"jsonrpc":"2.0", "id":-12, "params":{"_meta":{"progressToken":1.5e+3,"a":[true,false,null,{}]},"\u00e9":"\n"},"method":"x"}`)
+	if _, err := jsonrpc.Scan(text); err != nil {
+		t.Fatal(err)
+	}
+	for n := range text {
+		for _, cut := range [][]byte{text[:n], append(text[:n:n], ' ')} {
+			if _, err := jsonrpc.Scan(cut); err == nil || err.Code != jsonrpc.CodeParse {
+				t.Errorf("%s: got %v", cut, err)
+			}
+		}
+	}
+}
+
+// Strings are looked through eight bytes at a time, so every byte is tried in every place.
+func TestScanStrings(t *testing.T) {
+	for c := range 0x80 {
+		for at := range 20 {
+			inner := strings.Repeat("~", at) + string(rune(c)) + strings.Repeat("~", 20-at)
+			text := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"x","params":["%s"]}`, inner)
+			_, err := jsonrpc.Scan([]byte(text))
+			if want := c >= ' ' && c != '"' && c != '\\'; (err == nil) != want {
+				t.Fatalf("byte %#x at %d: got %v", c, at, err)
+			}
+		}
+	}
+	for _, esc := range []string{`\u000g`, `\u00g0`, `\u0g00`, `\ug000`, `\u000`, `\U0000`, `\'`, `\0`, `\v`, "\\\n", "\\é"} {
+		text := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"x","params":["%s"]}`, esc)
+		if _, err := jsonrpc.Scan([]byte(text)); err == nil {
+			t.Errorf("%s passed", esc)
+		}
+	}
+}
+
 // What Scan returns must not let an append write over what follows it in the text.
 func TestScanClips(t *testing.T) {
 	text := []byte(`{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{}}}`)
@@ -243,7 +277,7 @@ func TestScanClips(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range [][]byte{m.ID, m.Params, m.Meta, m.Raw, jsonrpc.Get(m.Params, "_meta")} {
-		_ = append(b, "xxxx"...)
+		_ = append(b, 'x')
 	}
 	if string(text) != before {
 		t.Errorf("got %s", text)

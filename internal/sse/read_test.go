@@ -123,6 +123,8 @@ func TestReaderLimit(t *testing.T) {
 		{"unknown field of any length", "foo: " + big + "\n" + big + "\ndata: a\n\n", []seen{{Data: "a"}}},
 		{"long retry", "retry: " + strings.Repeat("0", 5000) + "1\ndata: a\n\n", []seen{{Data: "a"}}},
 		{"long id", "id: " + big + "\ndata: a\n\ndata: b\n\n", []seen{{NoData: true, TooLong: true}, {Data: "b"}}},
+		{"longest id", "id: " + big[:4096] + "\ndata: a\n\n", []seen{{ID: big[:4096], HasID: true, Data: "a"}}},
+		{"an id too long by one", "id: " + big[:4097] + "\ndata: a\n\n", []seen{{NoData: true, TooLong: true}}},
 		{"long name", "event: " + big + "\nid: 1\ndata: a\n\n", []seen{{ID: "1", HasID: true, NoData: true, TooLong: true}}},
 	}
 	for _, tt := range tests {
