@@ -89,7 +89,10 @@ func join(prefix, path string) string {
 // relative returns a reference without a leading slash that leads from one path to another (RFC
 // 3986, section 5.2), and so does it below any prefix that they share.
 func relative(from, to string) string {
-	from, to = join("", from), join("", to)
+	if !strings.HasPrefix(from, "/") {
+		from = "/" + from
+	}
+	to = join("", to)
 	dir := from[:strings.LastIndexByte(from, '/')+1]
 	common := 0
 	for i := 0; i < len(dir) && i < len(to) && dir[i] == to[i]; i++ {
