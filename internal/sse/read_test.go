@@ -221,7 +221,7 @@ func TestReaderMemoryIsBounded(t *testing.T) {
 		"unknown": "xxxxxxxxx",
 	} {
 		src := &endless{text: text}
-		sse.NewReader(io.LimitReader(src, 10<<20), maxBytes).Next()
+		sse.NewReader(io.LimitReader(src, 1<<20), maxBytes).Next()
 		if src.largest > 4*maxBytes {
 			t.Errorf("%s: reads up to %d bytes at once", name, src.largest)
 		}
