@@ -1,0 +1,15 @@
+package telemetry_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(recordEnv); file != "" {
+		recordAndHang(file) // this process is the child of TestKill
+	}
+	goleak.VerifyTestMain(m)
+}

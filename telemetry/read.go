@@ -1,0 +1,52 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"time"
+)
+
+// Read reports what a ledger file holds. It changes nothing, and works while servers have the file open
+// and after they were killed. The errors are those of the file system, ErrNewer and ErrForeign; the
+// text of each says which file and what to do.
+func Read(file string) (Report, error) {
+	c, err := readFile(file)
+	if err != nil {
+		return Report{}, fmt.Errorf("read ledger %s: %w", file, err)
+	}
+	return newReport(c, time.Now(), moment(c.flushed)), nil
+}
+
+func readFile(file string) (*content, error) {
+	switch st, err := os.Stat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w; a server writes it when it runs with the same state folder", fs.ErrNotExist)
+	case err != nil:
+		return nil, err
+	case st.IsDir():
+		return nil, errors.New("it is a folder; name the file in it")
+	case st.Size() == 0:
+		return nil, errors.New("it is empty; no server has written to it yet")
+	}
+	c, err := readMode(file, "ro")
+	if code := resultCode(err); code == codeReadOnly || code == codeCantOpen {
+		// After a kill the journal has to be recovered, which a reader without the right to write cannot.
+		c, err = readMode(file, "rw")
+	}
+	if damaged(err) {
+		return nil, fmt.Errorf("it is damaged: %w; the next server that starts on it moves it aside", err)
+	}
+	return c, err
+}
+
+func readMode(file, mode string) (*content, error) {
+	db, err := dial(file, mode, DefaultBusyTimeout)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readContent(db, math.MaxInt, math.MaxInt)
+	return c, errors.Join(err, db.Close())
+}

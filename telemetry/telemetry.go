@@ -1,0 +1,177 @@
+// Package telemetry records which clients speak what, and reports it.
+//
+// A [Ledger] decorates the handler behind the fronts and counts, per client, transport and revision,
+// what comes through. The counters are gathered in memory and added to a SQLite file, so that they
+// survive a restart and a kill. Nothing but the fields of a [Report] is kept: no addresses, no
+// tokens, no arguments, no results.
+package telemetry
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxClients  = 10_000
+	DefaultMaxEvidence = 1_000
+	DefaultMaxInfos    = 4_096
+	DefaultFlushEvery  = 5 * time.Second
+	DefaultFlushSoon   = 250 * time.Millisecond
+	DefaultHeartbeat   = time.Minute
+	DefaultBusyTimeout = 5 * time.Second
+)
+
+// Options change how a ledger is kept. The zero value of each field is its default.
+type Options struct {
+	// MaxClients is how many client rows are kept; zero: 10 000. What comes beyond is counted per transport in an overflow
+	// record. Two servers on one file share the room.
+	MaxClients int
+	// MaxEvidence is how many evidence rows are kept; zero: 1 000. What comes beyond is counted under the version "_OTHER".
+	MaxEvidence int
+	// MaxInfos is how many client descriptions are remembered as read, so that a stateless client costs no parsing per request; zero: 4 096.
+	MaxInfos int
+
+	FlushEvery  time.Duration // from the first change until it is written; zero: 5 s
+	FlushSoon   time.Duration // the same for a new client and the first legacy use of a day; zero: 250 ms
+	Heartbeat   time.Duration // at most this long between writes to a file, so that last_flush shows that the server was watching; zero: 1 min
+	BusyTimeout time.Duration // how long to wait for another process that writes to the file; zero: 5 s
+
+	Logger *slog.Logger // nil is silent
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	orInt := func(n *int, d int) {
+		if *n == 0 {
+			*n = d
+		}
+	}
+	orTime := func(t *time.Duration, d time.Duration) {
+		if *t == 0 {
+			*t = d
+		}
+	}
+	orInt(&out.MaxClients, DefaultMaxClients)
+	orInt(&out.MaxEvidence, DefaultMaxEvidence)
+	orInt(&out.MaxInfos, DefaultMaxInfos)
+	orTime(&out.FlushEvery, DefaultFlushEvery)
+	orTime(&out.FlushSoon, DefaultFlushSoon)
+	orTime(&out.Heartbeat, DefaultHeartbeat)
+	orTime(&out.BusyTimeout, DefaultBusyTimeout)
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// check reports every option that makes no sense.
+func (o *Options) check() error {
+	var errs []error
+	for name, n := range map[string]int64{
+		"MaxClients": int64(o.MaxClients), "MaxEvidence": int64(o.MaxEvidence), "MaxInfos": int64(o.MaxInfos),
+		"FlushEvery": int64(o.FlushEvery), "FlushSoon": int64(o.FlushSoon), "Heartbeat": int64(o.Heartbeat), "BusyTimeout": int64(o.BusyTimeout),
+	} {
+		if n < 0 {
+			errs = append(errs, errors.New("telemetry option "+name+" is negative"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ErrClosed is returned by methods of a Ledger after Close.
+var ErrClosed = errors.New("the ledger is closed")
+
+// A Ledger counts who speaks what. Methods may be called concurrently.
+type Ledger struct {
+	o        Options
+	clients  *clients
+	evidence *evidence
+
+	dirty   atomic.Bool   // something has been counted since the last flush
+	changed chan struct{} // holds one token when dirty has become true
+	urgent  chan struct{} // holds one token when something must be written soon
+	asks    chan chan answer
+	stop    chan struct{}
+	done    chan struct{} // closed when run has returned; err is set before
+	once    sync.Once
+	err     error // of the last flush and of closing the file
+
+	started int64 // Unix milliseconds
+}
+
+// Open opens the ledger in a SQLite file, which it creates with its folder if there is none; an empty name keeps
+// the ledger in memory only. A file that is damaged is moved aside with the time in its name, which
+// is logged as an error, and a fresh one is started. The errors are those of the options, of the file
+// system, ErrNewer and ErrForeign.
+func Open(file string, o *Options) (*Ledger, error) {
+	opts := o.withDefaults()
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	l := &Ledger{
+		o:       opts,
+		changed: make(chan struct{}, 1),
+		urgent:  make(chan struct{}, 1),
+		asks:    make(chan chan answer),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		started: time.Now().UnixMilli(),
+	}
+	l.clients = newClients(l)
+	l.evidence = newEvidence(l)
+	s, err := l.openStore(file)
+	if err != nil {
+		return nil, err
+	}
+	go l.run(file, s) // ends by Close
+	return l, nil
+}
+
+// openStore opens the place where the counts are kept and learns which clients it knows already.
+func (l *Ledger) openStore(file string) (store, error) {
+	if file == "" {
+		return newMemory(l.o.MaxClients, l.o.MaxEvidence, l.started), nil
+	}
+	s, err := openFile(file, &l.o, l.started)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.read()
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	l.clients.preload(known)
+	return s, nil
+}
+
+// Close writes what is outstanding and closes the file. What is counted afterwards is lost. Later
+// calls return what the first one did.
+func (l *Ledger) Close() error {
+	l.once.Do(func() { close(l.stop) })
+	<-l.done
+	return l.err
+}
+
+// mark notes that something has been counted.
+func (l *Ledger) mark() {
+	if !l.dirty.Load() && l.dirty.CompareAndSwap(false, true) {
+		signal(l.changed)
+	}
+}
+
+// hurry asks for a flush within FlushSoon.
+func (l *Ledger) hurry() { signal(l.urgent) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // the token is there already
+	}
+}
