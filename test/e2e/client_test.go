@@ -122,8 +122,12 @@ func openStream(tb testing.TB, base string) *legacyClient {
 	if err != nil || resp.StatusCode != http.StatusOK || first.name != "endpoint" {
 		tb.Fatalf("GET /sse: got %d, event %q, error %v; want 200 and an endpoint event", resp.StatusCode, first.name, err)
 	}
-	endpoint, err := url.Parse(first.data)
-	if err != nil || (endpoint.Host != "" && "http://"+endpoint.Host != base) {
+	stream, err := url.Parse(base + "/sse")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	endpoint, err := stream.Parse(first.data)
+	if err != nil || endpoint.Host != stream.Host {
 		tb.Fatalf("endpoint %q: want a URL of %s (%v)", first.data, base, err)
 	}
 	c.endpoint = endpoint.RequestURI()
