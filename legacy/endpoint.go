@@ -101,6 +101,9 @@ func relative(from, to string) string {
 		}
 	}
 	ref := strings.Repeat("../", strings.Count(dir[common:], "/")) + to[common:]
+	if ref == "" { // an empty reference is the document itself
+		ref = "./"
+	}
 	return (&url.URL{Path: ref}).String() // protects a colon in the first segment
 }
 

@@ -1,8 +1,8 @@
 package legacy
 
 import (
+	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -52,7 +52,7 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal
 		return &refusal{status: http.StatusUnsupportedMediaType, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonContentType,
 			"Content-Type must be application/json in UTF-8")}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.o.MaxBodyBytes))
+	body, err := readBody(w, r, f.o.MaxBodyBytes)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &refusal{status: http.StatusRequestEntityTooLarge, err: negotiate.Refused(jsonrpc.CodeParse, reasonTooLarge,
 			"the body is larger than %d bytes", tooLarge.Limit)}
@@ -83,6 +83,17 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal
 		s.dispatch(&messages[i], r)
 	}
 	return nil
+}
+
+// eagerBytes is how much room is made for a body on the word of its Content-Length.
+const eagerBytes = 64 << 10
+
+// readBody reads at most max bytes. The error is an *http.MaxBytesError when there are more.
+func readBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error) {
+	room := min(r.ContentLength, max, eagerBytes)
+	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+int(room+1))) // one more: the length is -1 when unknown
+	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, max))
+	return b.Bytes(), err
 }
 
 func hasRequest(messages []jsonrpc.Message) bool {
@@ -179,11 +190,13 @@ func (s *stream) discovered(claim negotiate.Claim) {
 
 func (s *stream) request(m *jsonrpc.Message, r *http.Request) {
 	switch m.Method {
-	case "initialize", "ping", "subscriptions/listen":
+	case "ping", "subscriptions/listen":
+	case "initialize":
+		s.asked.Store(true)
 	case "server/discover":
 		s.discovered(negotiate.ReadClaim(m.Meta))
 	default:
-		if s.session.Fresh() && s.refused(m) == nil {
+		if !s.asked.Load() && s.session.Fresh() && s.refused(m) == nil {
 			s.session.Reopen(s.cameBackWith(r))
 		}
 	}

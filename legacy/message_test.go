@@ -356,3 +356,57 @@ func TestForeignSession(t *testing.T) {
 		}
 	})
 }
+
+// A client whose initialize was refused has not come back; it has not begun.
+func TestRequestAfterARefusedInitialize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &script{}
+		_, s := serve(t, h, nil)
+		c := connect(t, s)
+		c.ok(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":7}}`)
+		if got := string(jsonrpc.Get([]byte(c.next()), "error", "code")); got != "-32602" {
+			t.Errorf("got %s, want -32602", got)
+		}
+		c.ok(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		if got := reasonOf(c.next()); got != "not_initialized" {
+			t.Errorf("got %s, want not_initialized", got)
+		}
+		c.begin()
+	})
+}
+
+// Whatever is posted, the front takes it or says what is wrong with it, and goes on.
+func FuzzMessage(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a/b":1}}}`, `{"jsonrpc":"2.0","id":null,"method":"x"}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"}]`, `[]`, `{"jsonrpc":"2.0","id":"e","result":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "\xff", `{"jsonrpc":"2.0","id":1,"error":{}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		_, s := serve(t, &script{}, nil)
+		c := connect(t, s)
+		c.ok(initialize("2025-03-26"))
+		c.next()
+		status, answer := c.send(string(body))
+		switch status {
+		case 202:
+			if answer != "" {
+				t.Errorf("202 with %q", answer)
+			}
+		case 400:
+			if _, err := jsonrpc.Scan([]byte(answer)); err != nil || jsonrpc.Get([]byte(answer), "error", "code") == nil {
+				t.Errorf("400 with %q, want a JSON-RPC error", answer)
+			}
+		default:
+			t.Errorf("got %d", status)
+		}
+		c.ok(`{"jsonrpc":"2.0","id":"the end","method":"ping"}`)
+		for got := c.next(); got != `{"jsonrpc":"2.0","id":"the end","result":{}}`; got = c.next() {
+			if _, err := jsonrpc.Scan([]byte(got)); err != nil || status != 202 {
+				t.Fatalf("on the stream: %q (%v) after %d", got, err, status)
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -26,6 +27,7 @@ type stream struct {
 
 	retired   bool         // guarded by the front's mu: no more messages are taken
 	spoke     atomic.Bool  // a message came
+	asked     atomic.Bool  // an initialize came, so that this client knows how to begin
 	versioned atomic.Bool  // a version header was observed
 	last      atomic.Int64 // unix nanoseconds of the last message either way
 
@@ -130,6 +132,9 @@ func (s *stream) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	err := out.begin(s.front.endpoint(r, s.id))
 	if err == nil {
 		err = s.loop(ctx, out)
+	}
+	if errors.Is(err, http.ErrNotSupported) {
+		s.front.o.Logger.Error("streams need a response writer that can flush, or unwraps to one")
 	}
 	s.front.retire(s)
 	cause := context.Cause(ctx)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -97,10 +98,13 @@ func (s *Session) enter(q *question, c *call) (id string, err error) {
 	}
 	s.asked[id] = q
 	if c != nil {
-		c.asked = append(c.asked, id)
+		c.asked = append(slices.DeleteFunc(c.asked, s.isClosed), id)
 	}
 	return id, nil
 }
+
+// isClosed reports whether a question is no longer open. The caller holds s.mu.
+func (s *Session) isClosed(id string) bool { return s.asked[id] == nil }
 
 // forget closes a question and returns it, nil if it was closed already.
 func (s *Session) forget(id string) *question {

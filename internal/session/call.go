@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -126,7 +125,7 @@ func (s *Session) finish(c *call, m *jsonrpc.Message, resp exchange.Response, er
 		}
 		c.reply.Finish(nil)
 	case err != nil:
-		s.o.Logger.Warn("call without an answer", "session", s.o.Client.Session, "method", c.method, "err", err)
+		s.o.Logger.Warn("call without an answer", "session", s.short(), "method", c.method, "err", err)
 		c.reply.Finish(jsonrpc.AppendError(nil, m.ID, exchange.PublicError(err)))
 	case resp.Error != nil:
 		c.reply.Finish(jsonrpc.AppendError(nil, m.ID, resp.Error))
@@ -166,7 +165,7 @@ func (s *Session) leave(c *call) (asked []string) {
 		s.calls[c.id] = same
 	}
 	s.inFlight = slices.DeleteFunc(s.inFlight, func(o *call) bool { return o == c })
-	return slices.DeleteFunc(c.asked, func(id string) bool { return s.asked[id] == nil })
+	return slices.DeleteFunc(c.asked, s.isClosed)
 }
 
 func (s *Session) notification(m *jsonrpc.Message) {
@@ -192,7 +191,7 @@ func (s *Session) notification(m *jsonrpc.Message) {
 		}
 		note := exchange.Request{Method: m.Method, Params: negotiate.StripReserved(m, negotiate.MetaRelatedTask)}
 		if err := up.Notify(s.ctx, note); err != nil && s.ctx.Err() == nil {
-			s.o.Logger.Warn("notification not handed over", "session", s.o.Client.Session, "method", m.Method, "err", err)
+			s.o.Logger.Warn("notification not handed over", "session", s.short(), "method", m.Method, "err", err)
 		}
 	})
 }
@@ -244,13 +243,4 @@ func (s *Session) Suspendable() Outlet {
 		}
 	}
 	return nil
-}
-
-// Describe names the session for a log: client transport and shortened id.
-func (s *Session) Describe() string {
-	id := s.o.Client.Session
-	if len(id) > 8 {
-		id = id[:8]
-	}
-	return strings.TrimSpace(s.o.Client.Transport + " " + id)
 }

@@ -23,7 +23,7 @@ func (s *Session) Reopen(revision negotiate.Revision) {
 	s.spawn(func() {
 		defer done()
 		if _, err := s.openUpstream(s.ctx, c); err != nil {
-			s.o.Logger.Warn("open upstream session for a client that came back", "session", c.Session, "err", err)
+			s.o.Logger.Warn("open upstream session for a client that came back", "session", s.short(), "err", err)
 			s.failed(err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -156,7 +157,7 @@ func (s *Session) Close(cause error) {
 
 func (s *Session) closeUpstream(up exchange.Session) {
 	if err := up.Close(); err != nil {
-		s.o.Logger.Debug("close upstream session", "session", s.o.Client.Session, "err", err)
+		s.o.Logger.Debug("close upstream session", "session", s.short(), "err", err)
 	}
 }
 
@@ -202,3 +203,12 @@ func cancelled(err error) bool {
 
 // Client returns what Options say about the client.
 func (s *Session) Client() exchange.Client { return s.o.Client }
+
+// Describe names the session for a log: client transport and shortened id.
+func (s *Session) Describe() string { return strings.TrimSpace(s.o.Client.Transport + " " + s.short()) }
+
+// short returns as much of the session id as a log may show: who knows it all can use the session.
+func (s *Session) short() string {
+	id := s.o.Client.Session
+	return id[:min(len(id), 8)]
+}
