@@ -197,7 +197,8 @@ func (s *stream) request(m *jsonrpc.Message, r *http.Request) {
 		s.discovered(negotiate.ReadClaim(m.Meta))
 	default:
 		if !s.asked.Load() && s.session.Fresh() && s.refused(m) == nil {
-			s.session.Reopen(s.cameBackWith(r))
+			s.session.Reopen(s.cameBackWith(r), m, s)
+			return
 		}
 	}
 	s.session.Handle(m, s)

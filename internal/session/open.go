@@ -9,11 +9,12 @@ import (
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
-// Reopen opens the conversation of a client that came back without an initialize (retirement.md R8): with
-// no capabilities and the bridge's own client info. It does nothing unless the session is fresh. What is
-// handed to Handle afterwards waits for it; if it fails, that is the error of the requests, and the session is fresh again.
-func (s *Session) Reopen(revision negotiate.Revision) {
+// Reopen takes the first request of a client that came back without an initialize (retirement.md R8). It opens the
+// conversation with no capabilities and the bridge's own client info, and hands m over; what Handle takes meanwhile comes after.
+// If it fails, that is the error of these requests, and the session is fresh again. If the session is not fresh, Reopen is Handle.
+func (s *Session) Reopen(revision negotiate.Revision, m *jsonrpc.Message, reply Reply) {
 	done, ok := s.begin(fresh)
+	s.Handle(m, reply) // before anything can have failed
 	if !ok {
 		return
 	}

@@ -107,11 +107,10 @@ func TestReopen(t *testing.T) {
 		h := &script{}
 		s, _ := start(t, h, nil)
 		var out outlet
-		s.Reopen(negotiate.Rev20250326)
-		s.Reopen(negotiate.Rev20241105) // the first one counts
-		s.Handle(message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`), &out)
+		s.Reopen(negotiate.Rev20250326, message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`), &out)
+		s.Reopen(negotiate.Rev20241105, message(t, `{"jsonrpc":"2.0","id":8,"method":"ping"}`), &out) // the first one counts
 		synctest.Wait()
-		out.want(t, `{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"}}`)
+		out.want(t, `{"jsonrpc":"2.0","id":8,"result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"}}`)
 		c := h.client(t, 1)
 		if c.Revision != negotiate.Rev20250326 || !c.Reopened || string(c.Capabilities) != "{}" || string(c.Info) != `{"name":"bridge"}` {
 			t.Errorf("opened for %+v", c)
@@ -132,8 +131,7 @@ func TestReopenFails(t *testing.T) {
 		s, _ := start(t, h, func(o *session.Options) { o.Failed = func(err error) { failed = err } })
 		var out outlet
 		request := message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
-		s.Reopen(negotiate.Rev20241105)
-		s.Handle(request, &out)
+		s.Reopen(negotiate.Rev20241105, request, &out)
 		synctest.Wait()
 		if got := reasonOf(t, out.take()[0]); got != exchange.ReasonUnavailable {
 			t.Errorf("got %s, want %s", got, exchange.ReasonUnavailable)
@@ -142,8 +140,7 @@ func TestReopenFails(t *testing.T) {
 			t.Errorf("got %v, fresh %v, revision %v, want %v, true, none", failed, s.Fresh(), s.Revision(), unavailable)
 		}
 		down = false
-		s.Reopen(negotiate.Rev20241105)
-		s.Handle(request, &out)
+		s.Reopen(negotiate.Rev20241105, request, &out)
 		synctest.Wait()
 		out.want(t, `{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"}}`)
 	})
