@@ -151,5 +151,6 @@ type Failure struct {
 	RetryAfter time.Duration // zero: not said
 	Status     int           // with Challenge: the upstream's 401 or 403 and its WWW-Authenticate,
 	Challenge  string        // in pass-through mode only
+	Served     negotiate.Set // with ReasonEra: what clients may speak through this handler
 	Err        error         // for the log, never for the client
 }

@@ -1,0 +1,171 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+)
+
+// A legacySession is the conversation of one handshake-era client on a connection of its own.
+type legacySession struct {
+	c      *conn
+	server exchange.Server
+
+	mu          sync.Mutex
+	initialized bool
+}
+
+const noteInitialized = "notifications/initialized"
+
+// Server says who answers.
+func (s *legacySession) Server() exchange.Server { return s.server }
+
+// Call asks the server, after it has been told that the client is ready.
+func (s *legacySession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+	if err := s.ready(ctx, exchange.Request{Method: noteInitialized}); err != nil {
+		return exchange.Response{}, err
+	}
+	return s.c.call(ctx, req, back)
+}
+
+// Notify tells the server. What the connector says itself is dropped here.
+func (s *legacySession) Notify(ctx context.Context, note exchange.Request) error {
+	switch note.Method {
+	case noteInitialized:
+		return s.ready(ctx, note)
+	case "notifications/cancelled": // fronts end the call's ctx
+		return nil
+	}
+	return s.c.notify(ctx, note)
+}
+
+// ready sends notifications/initialized once: when the client does, or before its first request.
+// Holding mu keeps that request behind it; the note is queued like anything else, so the wait is for room at most.
+func (s *legacySession) ready(ctx context.Context, note exchange.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.initialized {
+		return nil
+	}
+	if err := s.c.notify(ctx, note); err != nil {
+		return err
+	}
+	s.initialized = true
+	return nil
+}
+
+// Done is closed when the server has gone by itself.
+func (s *legacySession) Done() <-chan struct{} { return s.c.lost }
+
+// Close ends the connection. It does not wait for the child to exit; Upstream.Close does.
+func (s *legacySession) Close() error {
+	s.c.close()
+	return nil
+}
+
+// A modernSession is one client's use of the connection that all modern clients share.
+type modernSession struct {
+	u      *Upstream
+	server exchange.Server
+
+	mu     sync.Mutex
+	c      *conn // the connection of the last call
+	closed bool
+	calls  map[*context.CancelCauseFunc]struct{}
+}
+
+func newModernSession(u *Upstream, c *conn, server exchange.Server) *modernSession {
+	return &modernSession{u: u, c: c, server: server}
+}
+
+// Server says who answers.
+func (s *modernSession) Server() exchange.Server { return s.server }
+
+// Call asks the server, a new child if the last one has gone.
+func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := s.enter(&cancel); err != nil {
+		return exchange.Response{}, err
+	}
+	defer s.leave(&cancel)
+	c, err := s.conn(ctx)
+	if err != nil {
+		return exchange.Response{}, err
+	}
+	resp, err := c.call(ctx, req, back)
+	if err == nil && resp.Error != nil && resp.Error.Code == jsonrpc.CodeUnsupportedVersion {
+		return exchange.Response{}, exchange.Fail(exchange.ReasonVersion, resp.Error)
+	}
+	return resp, err
+}
+
+func (s *modernSession) enter(cancel *context.CancelCauseFunc) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return exchange.Fail(exchange.ReasonClosed, nil)
+	}
+	if s.calls == nil {
+		s.calls = make(map[*context.CancelCauseFunc]struct{}, 1)
+	}
+	s.calls[cancel] = struct{}{}
+	return nil
+}
+
+func (s *modernSession) leave(cancel *context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, cancel)
+}
+
+// conn returns a connection that is alive.
+func (s *modernSession) conn(ctx context.Context) (*conn, error) {
+	s.mu.Lock()
+	c := s.c
+	s.mu.Unlock()
+	if c.alive() {
+		return c, nil
+	}
+	v, c, err := s.u.resolve(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if !v.Modern {
+		return nil, eraFailure(s.server.Revision, v.Served)
+	}
+	s.mu.Lock()
+	s.c = c
+	s.mu.Unlock()
+	return c, nil
+}
+
+// Notify drops the note: the core protocol of 2026-07-28 has none from the client that a shared
+// connection could carry (translation.md 6.2).
+func (s *modernSession) Notify(context.Context, exchange.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return exchange.Fail(exchange.ReasonClosed, nil)
+	}
+	return nil
+}
+
+// Done is nil: the conversation has no state that could be lost, and a new child carries it on.
+func (s *modernSession) Done() <-chan struct{} { return nil }
+
+// Close cancels the calls of this client. The connection stays.
+func (s *modernSession) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for cancel := range s.calls {
+		(*cancel)(errSessionClosed)
+	}
+	return nil
+}
+
+var errSessionClosed error = exchange.Fail(exchange.ReasonClosed, errors.New("session closed"))
