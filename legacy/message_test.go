@@ -323,12 +323,12 @@ func TestRefuseIsATombstone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{}
 		_, s := serve(t, h, &legacy.Options{Refuse: func(string) *exchange.Error { return jsonrpc.Errorf(410, "moved to /mcp") }})
-		c := connect(t, s)
 		for _, body := range []string{
 			initialize("2025-06-18"),
 			`{"jsonrpc":"2.0","id":0,"method":"tools/list"}`,
 			`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
 		} {
+			c := connect(t, s)
 			c.ok(body)
 			c.want(`{"jsonrpc":"2.0","id":0,"error":{"code":410,"message":"moved to /mcp"}}`)
 		}

@@ -29,10 +29,6 @@ func (o *writer) begin(endpoint string) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no")
-	// A server's ReadTimeout would end the request in the middle of the stream.
-	if err := o.control().SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
 	o.w.WriteHeader(http.StatusOK)
 	err := o.event("endpoint", []byte(endpoint))
 	return errors.Join(err, o.flush())
@@ -85,7 +81,7 @@ func (o *writer) flush() error {
 	if err := o.arm(); err != nil {
 		return err
 	}
-	if err := o.control().Flush(); err != nil {
+	if err := o.s.w.Flush(); err != nil {
 		return err
 	}
 	return o.deadline(time.Time{})
@@ -111,8 +107,6 @@ func (o *writer) deadline(t time.Time) error {
 	}
 	return nil
 }
-
-func (o *writer) control() *http.ResponseController { return o.s.w }
 
 func jitter(most time.Duration) time.Duration {
 	if most <= 0 {

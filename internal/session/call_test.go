@@ -242,6 +242,15 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			notify(t, s, "n")
 		}
 		synctest.Wait()
+		refused := 0
+		for _, got := range out.take() {
+			if reasonOf(t, got) == exchange.ReasonTooManyCalls {
+				refused++
+			}
+		}
+		if refused < 90 {
+			t.Errorf("%d of 100 requests refused, want nearly all", refused)
+		}
 		if dropped < 90 {
 			t.Errorf("%d of 100 notifications refused, want nearly all", dropped)
 		}
