@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/memhttp"
+	"github.com/mcp-dualstack/bridge/internal/sse"
 	"github.com/mcp-dualstack/bridge/legacy"
 )
 
@@ -114,6 +116,40 @@ func TestServerTimeoutsDoNotCutAStream(t *testing.T) {
 		time.Sleep(time.Hour)
 		close(release)
 		c.want(`{"jsonrpc":"2.0","id":9,"result":{}}`)
+	})
+}
+
+// On HTTP/2 a write deadline that passes would end the stream although nothing is being written.
+func TestHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h2 http.Protocols
+		h2.SetUnencryptedHTTP2(true)
+		f := legacy.New(&script{}, &legacy.Options{WriteTimeout: 5 * time.Second, KeepAlive: time.Minute})
+		s := memhttp.NewWith(t, routes(f), &memhttp.Options{Server: func(hs *http.Server) {
+			hs.Protocols, hs.ReadTimeout, hs.WriteTimeout = &h2, 5*time.Second, 5*time.Second
+		}})
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx) }
+		tr := &http.Transport{Protocols: &h2, DialContext: dial}
+		t.Cleanup(func() {
+			f.Close()
+			tr.CloseIdleConnections()
+		})
+		hc := &http.Client{Transport: tr}
+		resp, err := hc.Get(s.URL + "/sse")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		c := &client{t: t, http: hc, events: sse.NewReader(resp.Body, 1<<20)}
+		e, err := c.events.Next()
+		if err != nil || resp.ProtoMajor != 2 {
+			t.Fatalf("got %v over %s, want an endpoint over HTTP/2", err, resp.Proto)
+		}
+		c.post = string(e.Data)
+		c.begin()
+		time.Sleep(time.Hour)
+		c.ok(call9)
+		c.want(`{"jsonrpc":"2.0","id":9,"result":{"name":"x"}}`)
 	})
 }
 
@@ -517,6 +553,7 @@ func TestPostToAnEndingSession(t *testing.T) {
 		_, s := serve(t, h, nil)
 		c := connect(t, s).begin()
 		c.ok(call9)
+		synctest.Wait()
 		c.gone()
 		synctest.Wait()
 		if status, _ := c.send(call9); status != 404 || h.endings() != 0 {
@@ -566,6 +603,9 @@ func TestIdleTimeout(t *testing.T) {
 		c := connect(t, s).begin()
 		time.Sleep(50 * time.Minute)
 		c.ok(`{"jsonrpc":"2.0","method":"notifications/x"}`)
+		time.Sleep(50 * time.Minute)
+		_ = h.clients()[0].Back.Notify(t.Context(), exchange.Request{Method: "notifications/y"})
+		c.next()
 		time.Sleep(50 * time.Minute)
 		if h.endings() != 0 {
 			t.Error("ended before its time")

@@ -137,6 +137,26 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 	})
 }
 
+// After its call there is no stream for a question.
+func TestQuestionAfterItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept exchange.Peer
+		h := &script{call: func(_ context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			kept = back
+			return exchange.Response{}, nil
+		}}
+		s, _ := begun(t, h, nil)
+		var out outlet
+		request(t, s, "9", "tools/call", &out)
+		synctest.Wait()
+		_, err := kept.Call(t.Context(), listRoots)
+		if f, ok := errors.AsType[*exchange.Failure](err); !ok || f.Reason != exchange.ReasonNoChannel {
+			t.Errorf("got %v, want %s", err, exchange.ReasonNoChannel)
+		}
+		out.want(t, answered)
+	})
+}
+
 func TestQuestionEndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsking(listRoots)

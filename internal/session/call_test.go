@@ -240,6 +240,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			request(t, s, id, "b", &out)
 			cancelID(t, s, id)
 			notify(t, s, "n")
+			synctest.Wait() // they are out of flight
 		}
 		synctest.Wait()
 		refused := 0

@@ -230,18 +230,36 @@ func TestClose(t *testing.T) {
 }
 
 func TestCloseDuringTheHandshake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &script{open: func(ctx context.Context, _ exchange.Client) error { <-ctx.Done(); time.Sleep(time.Second); return nil }}
-		s, _ := start(t, h, nil)
-		var out outlet
-		s.Handle(message(t, initialize), &out)
-		synctest.Wait()
-		s.Close(nil)
-		out.want(t, "-")
-		if h.closed != 1 {
-			t.Errorf("the server that came late was closed %d times, want 1", h.closed)
-		}
-	})
+	for _, c := range []struct {
+		name       string
+		open       func(context.Context, exchange.Client) error
+		wantClosed int
+	}{
+		{"the server comes late", func(ctx context.Context, _ exchange.Client) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return nil
+		}, 1},
+		{"the server gives up", func(ctx context.Context, _ exchange.Client) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &script{open: c.open}
+				s, _ := start(t, h, nil)
+				var out outlet
+				s.Handle(message(t, initialize), &out)
+				synctest.Wait()
+				s.Close(nil)
+				out.want(t, "-")
+				if h.closed != c.wantClosed {
+					t.Errorf("server closed %d times, want %d", h.closed, c.wantClosed)
+				}
+			})
+		})
+	}
 }
 
 func TestServerEnds(t *testing.T) {
