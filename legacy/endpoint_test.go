@@ -2,6 +2,7 @@ package legacy_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -10,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"net"
 
 	"github.com/mcp-dualstack/bridge/internal/memhttp"
 	"github.com/mcp-dualstack/bridge/internal/sse"

@@ -23,7 +23,7 @@ func TestGoSDKClient(t *testing.T) {
 			case "tools/list":
 				return exchange.Response{Result: []byte(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`)}, nil
 			case "tools/call":
-				r, err := back.Call(ctx, exchange.Request{Method: "roots/list"})
+				r, err := back.Call(ctx, exchange.Request{Method: "elicitation/create", Params: []byte(`{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}`)})
 				if err != nil || r.Error != nil {
 					return exchange.Response{}, err
 				}
@@ -33,8 +33,11 @@ func TestGoSDKClient(t *testing.T) {
 			return exchange.Response{Result: []byte(`{}`)}, nil
 		}}
 		_, s := serve(t, h, &legacy.Options{Observe: seen.observe})
-		c := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
-		c.AddRoots(&mcp.Root{URI: "file:///here"})
+		c := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ClientOptions{
+			ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: "decline"}, nil
+			},
+		})
 		session, err := c.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: s.URL + "/sse", HTTPClient: s.Client()}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -47,8 +50,8 @@ func TestGoSDKClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := result.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "file:///here") {
-			t.Errorf("got %s, want the root", text)
+		if text := result.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "decline") {
+			t.Errorf("got %s, want the client's answer", text)
 		}
 		if got := h.clients(); len(got) != 1 || got[0].Requested != "2025-11-25" {
 			t.Errorf("opened for %+v, want once for 2025-11-25", got)

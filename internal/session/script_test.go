@@ -116,7 +116,7 @@ func (o *outlet) want(t *testing.T, want ...string) {
 	}
 }
 
-func message(t *testing.T, text string) *jsonrpc.Message {
+func message(t testing.TB, text string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Scan([]byte(text))
 	if err != nil {
@@ -126,7 +126,7 @@ func message(t *testing.T, text string) *jsonrpc.Message {
 }
 
 // start returns a session of h, closed at the end of the test; change may alter its options.
-func start(t *testing.T, h exchange.Handler, change func(*session.Options)) (*session.Session, *outlet) {
+func start(t testing.TB, h exchange.Handler, change func(*session.Options)) (*session.Session, *outlet) {
 	t.Helper()
 	standing := &outlet{}
 	o := session.Options{Handler: h, Standing: standing, BridgeInfo: []byte(`{"name":"bridge"}`)}
@@ -142,7 +142,7 @@ const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"pro
 	`"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`
 
 // begun is start with the handshake done.
-func begun(t *testing.T, h exchange.Handler, change func(*session.Options)) (*session.Session, *outlet) {
+func begun(t testing.TB, h exchange.Handler, change func(*session.Options)) (*session.Session, *outlet) {
 	t.Helper()
 	s, standing := start(t, h, change)
 	if response, ok := s.Initialize(t.Context(), message(t, initialize)); !ok {
