@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"regexp"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
 // The ends of a message of which the middle is unknown.
@@ -29,25 +29,17 @@ func readEnds(head, tail []byte) ends {
 	return e
 }
 
+// readHead reads the members that are whole.
 func readHead(head []byte) ends {
 	var e ends
-	d := jsontext.NewDecoder(bytes.NewReader(head), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return e
-	}
-	for {
-		name, err := d.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			return e
+	jsonrpc.Members(head, func(name string, value []byte) bool {
+		switch name {
+		case "id":
+			e.id = value
+		case "method":
+			e.method = true
 		}
-		isID := name.String() == "id"
-		e.method = e.method || name.String() == "method"
-		value, err := d.ReadValue()
-		if err != nil {
-			return e
-		}
-		if isID {
-			e.id = bytes.Clone(value)
-		}
-	}
+		return true
+	})
+	return e
 }
