@@ -1,0 +1,77 @@
+package streamable
+
+import (
+	"net/http"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// get opens the standing stream of a session, or goes on with one of its streams that was cut off
+// (translation.md 3, row 2, and 14.4).
+func (f *Front) get(c *carrier, r *http.Request) {
+	id := r.Header.Get(negotiate.HeaderSession)
+	if id == "" {
+		f.o.Observe(f.observation(r, exchange.SeenRefused, negotiate.ReasonMissingSession))
+		c.methodNotAllowed()
+		return
+	}
+	s, x := f.sessionOf(r)
+	if x != nil {
+		c.refuse(r, nil, x)
+		return
+	}
+	defer s.release()
+	if _, stream := accepted(r.Header); !stream {
+		c.refuse(r, nil, refusedAcceptStream)
+		return
+	}
+	if f.isDraining() {
+		c.refuse(r, nil, refusedShutdown)
+		return
+	}
+	st, x := s.resume(c, r.Header.Get(negotiate.HeaderLastEventID))
+	if x != nil {
+		c.refuse(r, nil, x)
+		return
+	}
+	c.startStream()
+	if err := c.carry(st); err != nil {
+		f.o.Logger.Debug("stream left", "session", s.core.Describe(), "err", err)
+	}
+}
+
+// resume attaches c to the stream of the event with that id. The standing stream is what any other id,
+// or none, stands for; it is also opened afresh when what followed the event is gone. For a POST
+// stream that is a refusal: its messages cannot be had from anywhere else.
+func (s *session) resume(c *carrier, lastEventID string) (*stream, *refusal) {
+	number, event, ok := s.parseEventID(lastEventID)
+	if !ok || number == 0 {
+		s.standing.attach(c, event, ok)
+		return s.standing.stream, nil
+	}
+	st := s.stream(number)
+	if st == nil || !st.attachAfter(c, event) {
+		return nil, refusedGap
+	}
+	return st, nil
+}
+
+// delete ends a session.
+func (f *Front) delete(c *carrier, r *http.Request) {
+	s, x := f.sessionOf(r)
+	if x != nil {
+		c.refuse(r, nil, x)
+		return
+	}
+	defer s.release()
+	f.o.Logger.Info("session ended by its client", "session", s.core.Describe())
+	s.end(nil)
+	c.w.WriteHeader(http.StatusNoContent)
+}
+
+func (f *Front) isDraining() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.draining
+}

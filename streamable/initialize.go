@@ -1,0 +1,69 @@
+package streamable
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/internal/sse"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// initialize opens a session (translation.md 3, row 5). The header waits for it: only a session that
+// exists has an id. Whoever leaves before has never heard of the session, so it ends.
+func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in form) {
+	if id := r.Header.Get(negotiate.HeaderSession); id != "" {
+		if s := f.lookup(r, id); s != nil {
+			s.release()
+			c.refuse(r, m.ID, refusedExists)
+			return
+		}
+	}
+	if !f.begin() {
+		c.refuse(r, m.ID, refusedShutdown)
+		return
+	}
+	defer f.end()
+	s := f.newSession(r)
+	if s == nil {
+		c.refuse(r, m.ID, refusedSessions)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(f.ctx, cancel)()
+	response, opened := s.core.Initialize(ctx, m)
+	if !opened {
+		f.discard(s)
+		c.initializeRefused(response, in)
+		return
+	}
+	s.standing.negotiated(s.core.Revision())
+	if r.Context().Err() != nil {
+		f.discard(s)
+		return
+	}
+	if !f.keep(s) {
+		c.refuse(r, m.ID, refusedShutdown)
+		return
+	}
+	f.o.Logger.Info("session opened", "session", s.core.Describe(), "revision", s.core.Revision().String())
+	c.w.Header()[negotiate.HeaderSession] = []string{s.id}
+	if in.stream && !(f.o.JSONResponses && in.json) {
+		st := s.newStream(c)
+		st.Finish(response)
+		s.carry(c, st)
+		return
+	}
+	c.json(http.StatusOK, response)
+}
+
+// initializeRefused answers with the error: there is no session, so no event has an id.
+func (c *carrier) initializeRefused(response []byte, in form) {
+	if in.json {
+		c.json(http.StatusOK, response)
+		return
+	}
+	c.startStream()
+	_ = c.write(sse.AppendEvent(nil, sse.Event{Name: "message", Data: response})) // there is nobody to tell
+}

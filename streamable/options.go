@@ -1,0 +1,124 @@
+package streamable
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// Options configure a Front. The zero value of each field is its default.
+type Options struct {
+	// Enabled has the handshake-era revisions that may be negotiated; zero: all. 2026-07-28 is always
+	// served, as far as the server behind the handler allows it.
+	Enabled negotiate.Set
+	// Principal names the authenticated caller of a request; nil: nobody is authenticated.
+	Principal func(*http.Request) string
+	// Addr is the client's address, after trusted proxies; nil: the connection's.
+	Addr    func(*http.Request) netip.Addr
+	Observe func(exchange.Observation) // nil: nobody listens
+	Logger  *slog.Logger               // nil: silent
+
+	// JSONResponses answers session-era requests with application/json wherever the client accepts it
+	// (json_responses: auto of translation.md 9). What else belongs to the exchange then goes to the GET stream.
+	JSONResponses bool
+	// AcceptRawName also accepts an Mcp-Name that is the raw text of the body (translation.md 11).
+	AcceptRawName bool
+
+	KeepAlive    time.Duration // between comments on a silent stream; zero: 15 s
+	WriteTimeout time.Duration // for one write to a client; zero: 30 s
+	AskTimeout   time.Duration // for a question to a client; zero: 10 minutes
+	IdleTimeout  time.Duration // a session without any stream or call ends after it; zero: 30 minutes
+	HoldTimeout  time.Duration // how long what goes to no open stream waits for one; zero: 30 s
+
+	MaxBodyBytes int64 // of a POST; zero: 8 MiB
+	MaxSessions  int   // in total; zero: 1024
+	MaxCalls     int   // in flight in one session; zero: 256
+	MaxStateless int   // 2026-07-28 requests in flight in total, listens included; zero: 4096
+
+	// StreamBytes bounds what waits for a slow reader of one stream; a reader over it is cut off. One
+	// message always passes. Zero: 1 MiB.
+	StreamBytes int
+
+	// Replay: what a stream keeps for a client that lost the connection (translation.md 14.4). A
+	// session's finished exchanges have ReplayBytes together, beside what is in flight.
+	ReplayEvents  int           // per stream; zero: 256
+	ReplayBytes   int           // per stream; zero: 1 MiB
+	ReplayAge     time.Duration // zero: 5 minutes
+	ReplayStreams int           // finished exchanges kept per session; zero: 64
+}
+
+// maxCoalesced bounds the URIs remembered while no GET stream is open (translation.md 8.2).
+const maxCoalesced = 256
+
+// defaults returns o with every default filled in.
+func (o Options) defaults() Options {
+	o.Enabled &= negotiate.Legacy
+	orDefault(&o.Enabled, negotiate.Legacy)
+	orDefault(&o.KeepAlive, 15*time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.AskTimeout, 10*time.Minute)
+	orDefault(&o.IdleTimeout, 30*time.Minute)
+	orDefault(&o.HoldTimeout, 30*time.Second)
+	orDefault(&o.MaxBodyBytes, 8<<20)
+	orDefault(&o.MaxSessions, 1024)
+	orDefault(&o.MaxCalls, 256)
+	orDefault(&o.MaxStateless, 4096)
+	orDefault(&o.StreamBytes, 1<<20)
+	orDefault(&o.ReplayEvents, 256)
+	orDefault(&o.ReplayBytes, 1<<20)
+	orDefault(&o.ReplayAge, 5*time.Minute)
+	orDefault(&o.ReplayStreams, 64)
+	if o.Principal == nil {
+		o.Principal = func(*http.Request) string { return "" }
+	}
+	if o.Addr == nil {
+		o.Addr = remoteAddr
+	}
+	if o.Observe == nil {
+		o.Observe = func(exchange.Observation) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// check reports every option that makes no sense, at once.
+func (o Options) check() error {
+	var errs []error
+	for _, f := range []struct {
+		name     string
+		negative bool
+	}{
+		{"KeepAlive", o.KeepAlive < 0}, {"WriteTimeout", o.WriteTimeout < 0}, {"AskTimeout", o.AskTimeout < 0},
+		{"IdleTimeout", o.IdleTimeout < 0}, {"HoldTimeout", o.HoldTimeout < 0}, {"MaxBodyBytes", o.MaxBodyBytes < 0},
+		{"MaxSessions", o.MaxSessions < 0}, {"MaxCalls", o.MaxCalls < 0}, {"MaxStateless", o.MaxStateless < 0},
+		{"StreamBytes", o.StreamBytes < 0}, {"ReplayEvents", o.ReplayEvents < 0}, {"ReplayBytes", o.ReplayBytes < 0},
+		{"ReplayAge", o.ReplayAge < 0}, {"ReplayStreams", o.ReplayStreams < 0},
+	} {
+		if f.negative {
+			errs = append(errs, errors.New(f.name+" is negative"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+func remoteAddr(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}

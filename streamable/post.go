@@ -1,0 +1,131 @@
+package streamable
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// A form is what the client accepts as the answer to a POST.
+type form struct{ json, stream bool }
+
+// post serves a POST: what the message is decides where it goes (translation.md 3, rows 3 to 9).
+func (f *Front) post(c *carrier, r *http.Request) {
+	var in form
+	in.json, in.stream = accepted(r.Header)
+	if !in.json && !in.stream {
+		c.refuse(r, nil, refusedAccept)
+		return
+	}
+	if !isJSON(r.Header) {
+		c.refuse(r, nil, refusedContentType)
+		return
+	}
+	text, x := f.readBody(c, r)
+	if x != nil {
+		c.refuse(r, nil, x)
+		return
+	}
+	if jsonrpc.IsArray(text) {
+		f.batch(c, r, text, in)
+		return
+	}
+	m, err := jsonrpc.Scan(text)
+	if err != nil {
+		c.refuse(r, m.ID, malformed(err))
+		return
+	}
+	class, no := negotiate.Classify(r.Header, &m)
+	switch class {
+	case negotiate.ClassRefused:
+		c.refuse(r, m.ID, &refusal{status: no.Status, err: no.Err})
+	case negotiate.ClassInitialize:
+		f.initialize(c, r, &m, in)
+	case negotiate.ClassModern:
+		f.answerStateless(c, r, &m, in)
+	case negotiate.ClassModernNotification:
+		c.accepted()
+	default:
+		f.message(c, r, &m, in)
+	}
+}
+
+func malformed(e *jsonrpc.Error) *refusal {
+	return refused(http.StatusBadRequest, e.Code, negotiate.ReasonMalformedRequest, "%s", e.Message)
+}
+
+// readBody reads the body to its end: only then does the server see that a client has gone.
+func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
+	tooLarge := func() *refusal {
+		return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeParse, reasonTooLarge,
+			"the body is larger than the %d bytes that are taken here", f.o.MaxBodyBytes)
+	}
+	if r.ContentLength > f.o.MaxBodyBytes {
+		return nil, tooLarge()
+	}
+	var buf bytes.Buffer
+	const most = 64 << 10 // reserved before any of it has come
+	buf.Grow(int(min(max(r.ContentLength, 0), most)) + bytes.MinRead)
+	_, err := buf.ReadFrom(http.MaxBytesReader(c.w, r.Body, f.o.MaxBodyBytes))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge()
+	}
+	if err != nil {
+		return nil, refused(http.StatusBadRequest, jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body ended before its time")
+	}
+	return buf.Bytes(), nil
+}
+
+// sessionOf returns the session that r names, to be released, or why it cannot be used (translation.md 3.2).
+func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
+	id := r.Header.Get(negotiate.HeaderSession)
+	if id == "" {
+		return nil, refusedNoID
+	}
+	s := f.lookup(r, id)
+	if s == nil {
+		return nil, refusedUnknown
+	}
+	mismatch, no := negotiate.CheckSessionVersion(r.Header, s.core.Revision(), f.o.Enabled)
+	if no != nil {
+		s.release()
+		return nil, &refusal{status: no.Status, err: no.Err}
+	}
+	if mismatch {
+		f.o.Observe(f.observation(r, exchange.SeenMismatch, ""))
+	}
+	return s, nil
+}
+
+// message serves one message of a session.
+func (f *Front) message(c *carrier, r *http.Request, m *jsonrpc.Message, in form) {
+	s, x := f.sessionOf(r)
+	if x != nil {
+		c.refuse(r, requestID(m), x)
+		return
+	}
+	defer s.release()
+	switch {
+	case m.Kind != jsonrpc.Request:
+		s.core.Handle(m, nil)
+		c.accepted()
+	case !f.begin():
+		c.refuse(r, m.ID, refusedShutdown)
+	case in.stream && !(f.o.JSONResponses && in.json):
+		s.callStream(c, m)
+	default:
+		s.callJSON(c, m)
+	}
+}
+
+// requestID returns the id of a request. That of a response is not for a refusal to carry.
+func requestID(m *jsonrpc.Message) []byte {
+	if m.Kind == jsonrpc.Request {
+		return m.ID
+	}
+	return nil
+}

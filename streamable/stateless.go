@@ -1,0 +1,256 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// lateChoice is how long the type of a stateless answer may stay open (translation.md 9).
+const lateChoice = 10 * time.Second
+
+// errClientGone is the cause of a stateless request whose response stream was closed (2026-07-28
+// streamable-http, Cancellation).
+var errClientGone = &exchange.CancelError{Reason: "the client closed the response stream"}
+
+// A stateless is one 2026-07-28 request being served.
+type stateless struct {
+	f      *Front
+	c      *carrier
+	m      *jsonrpc.Message
+	claim  negotiate.Claim
+	client exchange.Client
+	header http.Header // Mcp-Param-* of tools/call
+	in     form
+	st     *stream
+}
+
+// answerStateless serves a request of 2026-07-28 (translation.md 3.1).
+func (f *Front) answerStateless(c *carrier, r *http.Request, m *jsonrpc.Message, in form) {
+	all := f.o.Enabled | negotiate.Modern
+	claim, no := negotiate.CheckModern(r.Header, m, all, f.o.AcceptRawName)
+	x := &stateless{f: f, c: c, m: m, claim: claim, client: f.client(r, f.o.Principal(r), ""), in: in}
+	x.client.Revision, x.client.Info, x.client.Capabilities = negotiate.Rev20260728, claim.Info, claim.Capabilities
+	x.client.Requested, _ = jsonrpc.String(claim.Version)
+	if no != nil {
+		if no.Err.Code == jsonrpc.CodeUnsupportedVersion {
+			no.Err = negotiate.UnsupportedVersion(x.served(r.Context()), claim.Version)
+		}
+		c.refuse(r, m.ID, &refusal{status: no.Status, err: no.Err})
+		return
+	}
+	if m.Method == methodListen && !in.stream {
+		c.refuse(r, m.ID, refusedAcceptStream)
+		return
+	}
+	if no := f.beginStateless(); no != nil {
+		c.refuse(r, m.ID, no)
+		return
+	}
+	defer f.endStateless()
+	if m.Method == "tools/call" {
+		x.header = paramHeaders(r.Header)
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	x.serve(ctx, cancel)
+}
+
+func (f *Front) beginStateless() *refusal {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draining {
+		return refusedShutdown
+	}
+	if f.stateless >= f.o.MaxStateless {
+		return refusedBusy
+	}
+	f.calls++
+	f.stateless++
+	return nil
+}
+
+func (f *Front) endStateless() {
+	f.mu.Lock()
+	f.stateless--
+	f.mu.Unlock()
+	f.end()
+}
+
+// serve runs the call in a goroutine of its own, for which it waits, and writes what comes of it.
+func (x *stateless) serve(ctx context.Context, cancel context.CancelCauseFunc) {
+	x.st = newStream(x.f, x.c)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x.run(ctx)
+	}()
+	if x.m.Method == methodListen {
+		defer context.AfterFunc(x.f.drain, func() {
+			x.st.Finish(jsonrpc.AppendResult(nil, x.m.ID, listenEnd(x.m.ID)))
+			cancel(exchange.Fail(exchange.ReasonClosed, nil))
+		})()
+	}
+	err := x.write()
+	switch {
+	case x.f.ctx.Err() != nil:
+		cancel(context.Cause(x.f.ctx))
+	case err != nil:
+		cancel(errClientGone)
+	}
+	<-done
+	cancel(nil)
+}
+
+// run carries the call out and ends the stream with its outcome.
+func (x *stateless) run(ctx context.Context) {
+	resp, err := x.call(ctx)
+	id := x.m.ID
+	if err != nil && context.Cause(ctx) == error(errClientGone) {
+		x.st.Finish(nil)
+		return
+	}
+	if err != nil && x.m.Method == methodListen && x.listenIsOver(err) {
+		resp, err = exchange.Response{Result: listenEnd(id)}, nil
+	}
+	switch {
+	case err != nil:
+		x.f.o.Logger.Warn("request without an answer", "method", x.m.Method, "err", err)
+		no := statelessRefusal(err, x.f.o.Enabled, x.claim.Version)
+		x.st.finish(jsonrpc.AppendError(nil, id, no.err), answer{no.status, no.retryAfter, no.challenge})
+	case resp.Error != nil:
+		x.st.finish(jsonrpc.AppendError(nil, id, resp.Error), answer{status: statelessStatus(resp.Error.Code)})
+	default:
+		x.st.Finish(jsonrpc.AppendResult(nil, id, resp.Result))
+	}
+}
+
+// call opens a conversation for this one request.
+func (x *stateless) call(ctx context.Context) (exchange.Response, error) {
+	up, err := x.f.h.Open(ctx, x.client)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return exchange.Response{}, err
+	}
+	defer func() {
+		if err := up.Close(); err != nil {
+			x.f.o.Logger.Debug("close upstream session", "err", err)
+		}
+	}()
+	if x.m.Method == methodDiscover {
+		return exchange.Response{Result: discoverResult(up.Server(), x.servable(up.Server().Served))}, nil
+	}
+	req := exchange.Request{Method: x.m.Method, Params: x.m.Params, Header: x.header}
+	back := &statelessPeer{st: x.st, drop: !x.in.stream}
+	if x.m.Method == methodListen {
+		back.subscription = x.m.ID
+	}
+	resp, err := up.Call(ctx, req, back)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil && resp.Error == nil && back.subscription != nil {
+		resp.Result = jsonrpc.Set(resp.Result, back.subscription, "_meta", negotiate.MetaSubscription)
+	}
+	return resp, err
+}
+
+// write chooses the form of the answer as late as it may and writes it. An error means that the client
+// has gone or was cut off.
+func (x *stateless) write() error {
+	timer := time.NewTimer(min(lateChoice, x.f.o.KeepAlive))
+	defer timer.Stop()
+	for {
+		msg, a, only, begun := x.st.only()
+		if only && (x.in.json || a.status > http.StatusOK) {
+			x.c.answer(msg, a)
+			return nil
+		}
+		if begun {
+			break
+		}
+		select {
+		case <-x.c.wake:
+			continue
+		case <-timer.C:
+		case <-x.c.gone:
+			return errGone
+		case <-x.f.ctx.Done():
+			return errGone
+		}
+		if x.in.stream {
+			break
+		}
+	}
+	x.c.startStream()
+	return x.c.carry(x.st)
+}
+
+// served returns what clients may speak here, for a refusal: what the server behind the bridge says, if it can
+// be asked.
+func (x *stateless) served(ctx context.Context) negotiate.Set {
+	up, err := x.f.h.Open(ctx, x.client)
+	if err == nil {
+		defer up.Close()
+		return x.servable(up.Server().Served)
+	}
+	if f, ok := errors.AsType[*exchange.Failure](err); ok {
+		return x.servable(f.Served)
+	}
+	return x.servable(0)
+}
+
+// servable returns what of s this front serves; all of it if s is not known.
+func (x *stateless) servable(s negotiate.Set) negotiate.Set {
+	all := x.f.o.Enabled | negotiate.Modern
+	if s == 0 {
+		return all
+	}
+	return s & all
+}
+
+// paramHeaders returns the Mcp-Param-* fields of h, nil if there are none.
+func paramHeaders(h http.Header) http.Header {
+	var out http.Header
+	for name, values := range h {
+		if strings.HasPrefix(name, negotiate.HeaderParamPrefix) {
+			if out == nil {
+				out = make(http.Header)
+			}
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// A statelessPeer is a client of 2026-07-28 as the server sees it during one call. It can be told, never
+// asked: what the server needs it says in the result (2026-07-28 basic/patterns/mrtr).
+type statelessPeer struct {
+	st           *stream
+	drop         bool   // the client takes plain JSON only: there is no place for anything else
+	subscription []byte // raw id of a listen, which goes on everything (translation.md 8.1); nil: none
+}
+
+func (p *statelessPeer) Notify(_ context.Context, note exchange.Request) error {
+	params := note.Params
+	switch {
+	case p.drop:
+		return nil
+	case p.subscription != nil && (note.Method == "notifications/progress" || note.Method == "notifications/message"):
+		return nil // never on a listen stream (2026-07-28 streamable-http, Receiving Messages)
+	case p.subscription != nil:
+		params = jsonrpc.Set(params, p.subscription, "_meta", negotiate.MetaSubscription)
+	}
+	return p.st.append(jsonrpc.AppendNotification(nil, note.Method, params), false)
+}
+
+func (p *statelessPeer) Call(context.Context, exchange.Request) (exchange.Response, error) {
+	return exchange.Response{}, exchange.Fail(exchange.ReasonNoChannel, nil)
+}
