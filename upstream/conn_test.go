@@ -35,9 +35,11 @@ func TestWire(t *testing.T) {
 
 		p = call(s, "tools/list", "", &exchangetest.Peer{})
 		equal(t, "without params", w.read(), `{"jsonrpc":"2.0","id":4,"method":"tools/list"}`)
+		w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p4","progress":1}}`) // asked for by nobody
 		w.say(`{"jsonrpc":"2.0","id":4,"error":{"code":-32099,"message":"m","x":1.0}}`)
 		got, _ = p.wait()
 		equal(t, "error object", got, `{"code":-32099,"message":"m","x":1.0}`)
+		equal(t, "notes without a token", len(p.peer.Notes()), 0)
 	})
 }
 
@@ -71,6 +73,7 @@ func TestSpoiltAnswers(t *testing.T) {
 		{"too long, id first", `{"jsonrpc":"2.0","id":3,"result":{"t":"` + long + `"}}`},
 		{"too long, id last", `{"jsonrpc":"2.0","result":{"t":"` + long + `","id":4},"id":3}`},
 		{"too long, id before jsonrpc", `{"result":{"t":"` + long + `"},"id":3 , "jsonrpc" : "2.0"}`},
+		{"far too long, id last", `{"jsonrpc":"2.0","result":{"t":"` + strings.Repeat(long, 10) + `"},"id":3}`},
 		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"t\":\"\xff\"}}"},
 		{"broken", `{"jsonrpc":"2.0","id":3,"result":{"t":`},
 		{"duplicate result", `{"jsonrpc":"2.0","id":3,"result":{},"result":{}}`},

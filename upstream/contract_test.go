@@ -14,13 +14,6 @@ import (
 	"github.com/mcp-dualstack/bridge/upstream"
 )
 
-// The children that the test binary can be.
-var children = map[string]func(stdio) error{
-	"dual":   func(s stdio) error { return exchangetest.Serve(s, negotiate.All) },
-	"legacy": func(s stdio) error { return exchangetest.Serve(s, negotiate.Legacy) },
-	"modern": func(s stdio) error { return exchangetest.Serve(s, negotiate.Modern) },
-}
-
 // child returns the command that runs the test binary as that child.
 func child(t testing.TB, name string) upstream.Command {
 	t.Helper()
