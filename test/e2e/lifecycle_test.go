@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -63,8 +62,8 @@ func TestDemoServer(t *testing.T) {
 				t.Errorf("%T %s: error %v %+v", c, method, err, m.Error)
 			}
 		}
-		m, err := c.call(t.Context(), "2", "tools/call", echoParams("hello"))
-		if err != nil || m.Error != nil || !strings.Contains(string(m.Result), "hello") {
+		m, err := c.call(t.Context(), "2", "tools/call", `{"name":"echo","arguments":{"text":"hello"}}`)
+		if err != nil || m.Error != nil || m.text() != "hello" {
 			t.Errorf("%T echo: got %s %+v, error %v", c, m.Result, m.Error, err)
 		}
 	}
@@ -77,9 +76,9 @@ func TestDemoServer(t *testing.T) {
 	a := do(t, p.base, request{
 		path:    "/mcp",
 		headers: modernHeaders("tools/call", "Mcp-Name", "echo"),
-		body:    requestText(`"m"`, "tools/call", modernParams(`"name":"echo","arguments":{"message":"hello"}`)),
+		body:    requestText(`"m"`, "tools/call", modernParams(`"name":"echo","arguments":{"text":"hello"}`)),
 	})
-	if a.status != http.StatusOK || string(a.message.ID) != `"m"` || !strings.Contains(string(a.message.Result), "hello") {
+	if a.status != http.StatusOK || string(a.message.ID) != `"m"` || a.message.text() != "hello" {
 		t.Errorf("a 2026-07-28 call: got %d %s, want 200 and the echo under id \"m\"", a.status, a.body)
 	}
 }
