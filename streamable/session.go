@@ -303,9 +303,10 @@ func (s *session) tidy(now time.Time) {
 // dropped reports a message that did not reach the client.
 func (f *Front) dropped(s *session, detail string) {
 	o := exchange.Observation{Kind: exchange.SeenDropped, Transport: exchange.StreamableHTTP, Detail: detail}
+	name := exchange.StreamableHTTP
 	if s != nil {
-		o.Session = s.id
+		o.Session, name = s.id, s.core.Describe()
 	}
 	f.o.Observe(o)
-	f.o.Logger.Debug("message for a client dropped", "session", o.Session, "reason", detail)
+	f.o.Logger.Debug("message for a client dropped", "session", name, "reason", detail)
 }

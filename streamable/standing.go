@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
@@ -110,8 +111,8 @@ func (d *standing) Ask(ctx context.Context, msg []byte) error {
 			d.stream.settle(sp)
 			return sp.err
 		}
-		if st, ok := d.s.core.Suspendable().(*stream); ok { // any other has no stream of its own
-			return st.Ask(ctx, msg)
+		if out := d.suspendable(); out != nil {
+			return out.Ask(ctx, msg)
 		}
 		if timer == nil {
 			timer = time.NewTimer(d.s.f.o.HoldTimeout)
@@ -129,6 +130,20 @@ func (d *standing) Ask(ctx context.Context, msg []byte) error {
 	}
 }
 
+// suspendable returns the outlet of the oldest call during which a server may ask, nil if there is none
+// with a stream of its own: the others bring their questions here.
+func (d *standing) suspendable() core.Outlet {
+	switch out := d.s.core.Suspendable().(type) {
+	case *stream:
+		return out
+	case *element:
+		if !out.b.plain {
+			return out
+		}
+	}
+	return nil
+}
+
 // ask puts the question on the GET stream if one is open; otherwise it returns what is closed when one opens.
 func (d *standing) ask(msg []byte) (sp spill, opened <-chan struct{}) {
 	d.mu.Lock()
@@ -143,25 +158,22 @@ func (d *standing) ask(msg []byte) (sp spill, opened <-chan struct{}) {
 // been sent yet, and puts on the stream what waited for it.
 func (d *standing) attach(c *carrier, after uint64, resume bool) {
 	d.mu.Lock()
-	if !resume || !d.stream.attachAfter(c, after) {
-		d.stream.attach(c)
-	}
 	late := d.expire(time.Now())
-	var spills []spill
+	more := make([][]byte, 0, len(d.changes)+len(d.held))
 	for _, ch := range d.changes {
-		spills = append(spills, d.stream.put(ch.msg, false, answer{}))
+		more = append(more, ch.msg)
 	}
 	for _, h := range d.held {
-		spills = append(spills, d.stream.put(h.msg, false, answer{}))
+		more = append(more, h.msg)
+	}
+	if !resume || !d.stream.attachAfter(c, after, more...) {
+		d.stream.attach(c, more...)
 	}
 	d.changes, d.held, d.bytes = nil, nil, 0
 	close(d.opened)
 	d.opened = make(chan struct{})
 	d.mu.Unlock()
 	d.report(late)
-	for _, sp := range spills {
-		d.stream.settle(sp)
-	}
 }
 
 // expire drops what has been held for too long and returns how much that was. The caller holds mu.

@@ -28,6 +28,7 @@ type stream struct {
 	next    uint64  // of the first entry that was not taken
 	bytes   int     // in the log, with overhead
 	waiting int     // bytes not taken, with overhead
+	backlog int     // of them those that waited when the carrier came: it cannot have taken them yet
 	over    bool    // nothing more comes
 	ended   time.Time
 	answer  answer   // of a stateless exchange that is over
@@ -125,7 +126,7 @@ const detailLogFull = "log_full"
 
 // push adds e to the log within its bounds. The caller holds mu.
 func (st *stream) push(e entry) (sp spill) {
-	if st.carrier != nil && st.waiting > 0 && st.waiting+e.cost() > st.f.o.StreamBytes {
+	if st.carrier != nil && st.waiting > 0 && st.waiting+e.cost() > st.f.o.StreamBytes+st.backlog {
 		sp.cut, st.carrier = st.carrier, nil
 	}
 	sp.lost = st.trim(e.at, 1, e.cost())
@@ -187,6 +188,7 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 		dst = sse.AppendEvent(dst, sse.Event{Name: "message", ID: st.eventID(st.next), Data: e.data})
 		st.next++
 		st.waiting -= e.cost()
+		st.backlog = max(0, st.backlog-e.cost())
 	}
 	if st.prefix == "" {
 		st.trim(time.Time{}, 0, 0)
@@ -224,36 +226,45 @@ func (st *stream) eventID(n uint64) string {
 	return string(strconv.AppendUint(append(space[:0], st.prefix...), n, 10))
 }
 
-// attach makes c the carrier, which goes on where the last one stopped. The one before, if any, ends.
-func (st *stream) attach(c *carrier) {
+// attach makes c the carrier, which goes on where the last one stopped. The one before, if any, ends. more
+// is added to what waits for c, whatever the bounds.
+func (st *stream) attach(c *carrier, more ...[]byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.replace(c)
+	st.replace(c, more)
 }
 
 // attachAfter makes c the carrier, to begin after the event of that number; false if any that followed is gone.
-func (st *stream) attachAfter(c *carrier, n uint64) bool {
+func (st *stream) attachAfter(c *carrier, n uint64, more ...[]byte) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.trim(time.Now(), 0, 0)
 	if n+1 < st.first || n >= st.first+uint64(len(st.log)) {
 		return false
 	}
-	st.replace(c)
 	st.next = n + 1
 	st.waiting = 0
 	for _, e := range st.log[st.next-st.first:] {
 		st.waiting += e.cost()
 	}
+	st.replace(c, more)
 	return true
 }
 
 // replace ends the carrier there is and makes c the one. The caller holds mu.
-func (st *stream) replace(c *carrier) {
+func (st *stream) replace(c *carrier, more [][]byte) {
 	if st.carrier != nil {
 		st.carrier.signal()
 	}
 	st.carrier = c
+	now := time.Now()
+	for _, msg := range more {
+		e := entry{msg, now}
+		st.log = append(st.log, e)
+		st.bytes += e.cost()
+		st.waiting += e.cost()
+	}
+	st.backlog = st.waiting
 }
 
 // detach takes c off, if it is the carrier.
