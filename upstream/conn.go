@@ -322,6 +322,21 @@ func (c *conn) notify(ctx context.Context, note exchange.Request) error {
 	return err
 }
 
+// tell queues a note without waiting for room.
+func (c *conn) tell(note exchange.Request) error {
+	err := c.out.force(endLine(jsonrpc.AppendNotification(nil, note.Method, note.Params)))
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
+	switch {
+	case ended != nil:
+		return ended
+	case err != nil:
+		return exchange.Fail(exchange.ReasonLost, err)
+	}
+	return nil
+}
+
 // answer writes a message that cannot wait for room.
 func (c *conn) answer(msg []byte) {
 	if errors.Is(c.out.force(endLine(msg)), errOutboxFull) {

@@ -92,10 +92,15 @@ func (u *Upstream) judge(err error, client negotiate.Revision) error {
 	case refused && u.verdict.Modern && (e.Code == jsonrpc.CodeMethodNotFound || e.Code == jsonrpc.CodeUnsupportedVersion):
 		u.setServed(negotiate.Modern)
 		return eraFailure(client, negotiate.Modern)
-	case !refused && !u.verdict.Modern && u.o.Era != "legacy":
+	case unavailable(err) && !u.verdict.Modern && u.o.Era != "legacy":
 		u.verdict = nil
 	}
 	return err
+}
+
+func unavailable(err error) bool {
+	f, ok := errors.AsType[*exchange.Failure](err)
+	return ok && f.Reason == exchange.ReasonUnavailable
 }
 
 // handshake sends initialize with the client's own revision, capabilities and info (translation.md 4,

@@ -17,10 +17,13 @@ func (c *conn) note(m *jsonrpc.Message) {
 	case "notifications/progress":
 		c.progress(m)
 	default:
-		note := exchange.Request{Method: m.Method, Params: m.Params}
-		if peer := c.addressee(m); peer != nil {
-			_ = peer.Notify(c.ctx, note) // it will not arrive; the front reports that
+		peer := c.addressee(m)
+		if peer == nil {
+			c.noise.report("notification dropped, nobody certain to give it to: "+m.Method, nil)
+			return
 		}
+		// An error says that it will not arrive, which the front reports.
+		_ = peer.Notify(c.ctx, exchange.Request{Method: m.Method, Params: m.Params})
 	}
 }
 
@@ -78,14 +81,13 @@ func (c *conn) modernAddressee(m *jsonrpc.Message) exchange.Peer {
 		if cl := c.calls[id]; cl != nil && cl.ctx.Err() == nil {
 			return cl.back
 		}
-		return nil
+		return nil // the listen has ended, and a late note is no surprise
 	}
 	if m.Method == "notifications/message" && c.ghosts.none() {
 		if cl := c.only(); cl != nil && cl.logs {
 			return cl.back
 		}
 	}
-	c.noise.report("notification without a link to a call dropped: "+m.Method, nil)
 	return nil
 }
 

@@ -7,11 +7,11 @@ import (
 
 // Options configure an Upstream. The zero value of each field is the default.
 type Options struct {
-	Era    string       // "legacy" or "modern": do not probe, the operator knows; "" and "auto": probe
+	Era    string       // "legacy" or "modern": the operator knows; anything else, such as "auto": probe
 	Info   []byte       // raw Implementation object shown to the server where no client gave one; nil: the bridge's name
 	Logger *slog.Logger // nil: silent
 
-	MaxSessions     int // connections (children) at once, those that are closing included; 0: 64
+	MaxSessions     int // connections (children) at once, the shared, the probed and the closing ones included; 0: 64
 	MaxMessageBytes int // one line from the server; 0: 64 MiB
 	MaxQueueBytes   int // waiting to be written to one connection; a single larger message still passes; 0: 1 MiB
 	MaxAnswerBytes  int // the same with answers to the server's own requests, which cannot wait; over it the connection ends; 0: 16 MiB

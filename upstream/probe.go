@@ -71,14 +71,13 @@ func (u *Upstream) fly(f *flight) {
 	var found finding
 	var err error
 	if known == nil && u.o.Era == "legacy" {
-		found = finding{served: negotiate.Legacy}
+		found = finding{served: negotiate.Legacy, why: "the operator says so"}
 	} else if err = u.pause(known); err == nil {
 		ctx, stop := u.opening(u.ctx)
 		found, err = u.examine(ctx, known)
 		stop()
 	}
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	if err == nil {
 		u.accept(found)
 		f.verdict, f.shared = *u.verdict, u.shared
@@ -86,6 +85,10 @@ func (u *Upstream) fly(f *flight) {
 	f.err = err
 	u.flight = nil
 	close(f.done)
+	u.mu.Unlock()
+	if err == nil {
+		u.o.Logger.Info("upstream probed", "modern", f.verdict.Modern, "legacy", f.verdict.Legacy, "why", found.why)
+	}
 }
 
 func (u *Upstream) known() *Verdict {
@@ -104,7 +107,6 @@ func (u *Upstream) accept(f finding) {
 		u.spare = f.conn
 	}
 	u.setServed(f.served)
-	u.o.Logger.Info("upstream probed", "modern", u.verdict.Modern, "legacy", u.verdict.Legacy, "why", f.why)
 }
 
 // setServed replaces the verdict by one with these revisions, all of an era or none. The caller holds mu.

@@ -382,3 +382,54 @@ func TestEraOption(t *testing.T) {
 		equal(t, "error", reason(err), exchange.ReasonVersion)
 	})
 }
+
+// A server that offers both eras and then does not know initialize is modern-only from then on
+// (translation.md 12); one that refuses a client for another reason is not.
+func TestDualEraWithoutHandshake(t *testing.T) {
+	for _, test := range []struct {
+		code   int
+		reason string
+		served negotiate.Set
+	}{
+		{-32601, exchange.ReasonEra, negotiate.Modern},
+		{-32602, "m (code -32602)", negotiate.All},
+	} {
+		t.Run(fmt.Sprint(test.code), func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+				go func() {
+					probed := <-made
+					probed.read()
+					probed.say(discoverBoth)
+					w := <-made
+					w.read()
+					w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"m"}}`, test.code))
+				}()
+				_, err := up.Open(t.Context(), legacyClient(negotiate.Rev20250618, nil))
+				equal(t, "error", reason(err), test.reason)
+				v, _ := up.Probe(t.Context())
+				equal(t, "served", v.Served, test.served)
+			})
+		})
+	}
+}
+
+// A verdict that rests on an end at the probe goes when the handshake ends the same way: the server was
+// just not able to start.
+func TestVerdictOfAServerThatCannotStart(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+		go func() {
+			for range 2 {
+				w := <-made
+				w.read()
+				_ = w.Close()
+			}
+			w := <-made
+			w.read()
+			w.say(discoverModern)
+		}()
+		_, err := up.Open(t.Context(), legacyClient(negotiate.Rev20250618, nil))
+		equal(t, "error", reason(err), exchange.ReasonUnavailable)
+		_, err = up.Open(t.Context(), modernClient)
+		equal(t, "when it can", reason(err), "")
+	})
+}

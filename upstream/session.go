@@ -25,7 +25,7 @@ func (s *legacySession) Server() exchange.Server { return s.server }
 
 // Call asks the server, after it has been told that the client is ready.
 func (s *legacySession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
-	if err := s.ready(ctx, exchange.Request{Method: noteInitialized}); err != nil {
+	if err := s.ready(exchange.Request{Method: noteInitialized}); err != nil {
 		return exchange.Response{}, err
 	}
 	return s.c.call(ctx, req, back)
@@ -35,22 +35,22 @@ func (s *legacySession) Call(ctx context.Context, req exchange.Request, back exc
 func (s *legacySession) Notify(ctx context.Context, note exchange.Request) error {
 	switch note.Method {
 	case noteInitialized:
-		return s.ready(ctx, note)
+		return s.ready(note)
 	case "notifications/cancelled": // fronts end the call's ctx
 		return nil
 	}
 	return s.c.notify(ctx, note)
 }
 
-// ready sends notifications/initialized once: when the client does, or before its first request.
-// Holding mu keeps that request behind it; the note is queued like anything else, so the wait is for room at most.
-func (s *legacySession) ready(ctx context.Context, note exchange.Request) error {
+// ready sends notifications/initialized once: when the client does, or before its first request, which
+// mu keeps behind it. It does not wait for room in the queue: one small line always fits.
+func (s *legacySession) ready(note exchange.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.initialized {
 		return nil
 	}
-	if err := s.c.notify(ctx, note); err != nil {
+	if err := s.c.tell(note); err != nil {
 		return err
 	}
 	s.initialized = true
