@@ -1,0 +1,65 @@
+# Targets and what they do: make help. What review runs is make check.
+
+GO          ?= go
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 5s
+BENCHTIME   ?= 1s
+
+.PHONY: help run build test check format vet staticcheck imports race nolegacy fuzz bench interop conformance clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## serve the built-in demo server on 127.0.0.1:8420; ARGS="-- COMMAND" wraps another
+	@$(GO) run ./cmd/bridge serve $(ARGS)
+
+build: ## build bin/bridge
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.released=$(VERSION)' -o bin/bridge ./cmd/bridge
+
+test: ## run all tests
+	$(GO) test ./...
+
+check: format vet staticcheck imports race nolegacy ## run what review runs
+
+format: ## list files that gofmt would change, and fail if there are any
+	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$files" || { echo "gofmt would change:"; echo "$$files"; exit 1; }
+
+vet: ## go vet, in both builds
+	$(GO) vet ./...
+	$(GO) vet -tags nolegacy ./...
+
+staticcheck: ## staticcheck, in both builds
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) -tags nolegacy ./...
+
+imports: ## check the import table
+	$(GO) test -run 'Imports|Violations|LegacyCanBeDeleted' .
+
+race: ## run all tests with the race detector
+	$(GO) test -race ./...
+
+nolegacy: ## run the tests without legacy/, in a copy that has no such folder
+	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
+	git ls-files -co --exclude-standard | while read -r f; do test ! -f "$$f" || echo "$$f"; done | tar -cf - -T - | tar -xf - -C "$$copy"; \
+	rm -rf "$$copy/legacy"; cd "$$copy"; \
+	echo "$(GO) test -short -tags nolegacy ./..."; $(GO) test -short -tags nolegacy ./...
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@set -e; grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -d' ' -f2); do \
+	    echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; done
+
+bench: ## run the benchmarks, each for BENCHTIME
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./...
+
+interop: ## published clients of every age against the bridge; needs node and npm
+	test/interop/ci
+
+conformance: ## the official conformance suite against the bridge; needs node and npm
+	test/conformance/ci
+
+clean: ## remove what was built and the caches of the tests
+	rm -rf bin .cache
+	$(GO) clean -testcache
