@@ -1,0 +1,72 @@
+package bridge
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/gorilla/mux"
+
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+)
+
+// serveStatus answers GET /retirement: the stage and where to go, nothing about usage (retirement.md 6).
+func (b *Bridge) serveStatus(w http.ResponseWriter, r *http.Request) {
+	stage := stageGone
+	if b.legacyServed() {
+		stage = stageOpen
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(note{Stage: stage, Successor: b.s.successor(r)}.json()) // nobody to tell: the client went away
+}
+
+// Admin returns the handler of the operator's listener:
+//
+//	GET /healthz        200 while the process serves
+//	GET /readyz         200, or 503 once Shutdown or Close was called
+//	GET /admin/report   the ledger's report as JSON
+//
+// It asks nobody who they are, so the listener must be a private one. The report is served to the hosts of
+// Options.AllowedHosts only, as the client routes are, so that no web page can read it.
+func (b *Bridge) Admin() http.Handler {
+	r := mux.NewRouter().SkipClean(true)
+	get := func(path string, h http.HandlerFunc) { r.Handle(path, byMethod{http.MethodGet: h, http.MethodHead: h}) }
+	get("/healthz", func(w http.ResponseWriter, _ *http.Request) { status(w, http.StatusOK, "ok") })
+	get("/readyz", b.serveReady)
+	r.Handle("/admin/report", b.guard.Handler(byMethod{http.MethodGet: http.HandlerFunc(b.serveReport)}))
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz and /admin/report"})
+	})
+	return normalised(r, "")
+}
+
+func (b *Bridge) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if b.draining.Load() {
+		status(w, http.StatusServiceUnavailable, "shutting down")
+		return
+	}
+	status(w, http.StatusOK, "ready")
+}
+
+func (b *Bridge) serveReport(w http.ResponseWriter, _ *http.Request) {
+	report, err := b.ledger.Report()
+	var body bytes.Buffer
+	if err == nil {
+		err = report.WriteJSON(&body)
+	}
+	if err != nil {
+		b.s.Logger.Error("read the ledger", "err", err)
+		status(w, http.StatusInternalServerError, "the ledger cannot be read; the log says why")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body.Bytes()) // nobody to tell: the client went away
+}
+
+// status writes {"status": text}.
+func status(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(jsonrpc.Set(nil, jsonrpc.Quote(text), "status"), '\n')) // nobody to tell: the client went away
+}

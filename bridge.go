@@ -1,0 +1,152 @@
+// Package bridge serves one MCP server to clients of every age behind one http.Handler.
+//
+// New assembles it: guard, router, retirement, the client transports, the ledger, and the server behind the
+// seam of package exchange. The program cmd/bridge is this package with flags and a listener.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/guard"
+	"github.com/mcp-dualstack/bridge/negotiate"
+	"github.com/mcp-dualstack/bridge/streamable"
+	"github.com/mcp-dualstack/bridge/telemetry"
+	"github.com/mcp-dualstack/bridge/translate"
+)
+
+// LedgerFile is the name of the ledger in the state folder.
+const LedgerFile = "ledger.db"
+
+// A Bridge serves HTTP+SSE (2024-11-05), Streamable HTTP with sessions (2025-03-26 to 2025-11-25) and
+// stateless Streamable HTTP (2026-07-28) for one server. It is an http.Handler for the listener of the clients; Admin
+// is the one for the operator's. It may be mounted under a prefix with http.StripPrefix.
+type Bridge struct {
+	s      *settings
+	up     exchange.Handler
+	ledger *telemetry.Ledger
+	mcp    *streamable.Front
+	legacy legacyRoutes
+	serve  http.Handler // of the clients' listener
+	guard  *guard.Guard
+
+	draining atomic.Bool // Shutdown or Close was called
+	ended    atomic.Bool // Close was called
+	closing  sync.Once
+	closed   error
+}
+
+// New returns a bridge in front of up; nil options mean all defaults. The error joins everything that is wrong
+// with the options, or says why the ledger cannot be opened.
+//
+// The bridge owns up from here on: Close closes it if it is an io.Closer.
+func New(up exchange.Handler, o *Options) (*Bridge, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	b := &Bridge{up: up}
+	var err error
+	if b.s, b.guard, err = o.check(b.refused); err != nil {
+		return nil, err
+	}
+	s := b.s
+	if b.ledger, err = openLedger(s); err != nil {
+		return nil, err
+	}
+	h := b.ledger.Handler(translate.Handler(up, &translate.Options{Logger: s.Logger}))
+	b.mcp = streamable.New(h, s.streamable(b.observe))
+	b.legacy = newLegacyRoutes(h, s, b.observe)
+	b.serve = b.guard.Handler(b.untilClosed(normalised(b.routes(), s.prefix)))
+	return b, nil
+}
+
+// Check reports everything that is wrong with o, joined, without opening anything.
+func (o *Options) Check() error {
+	_, _, err := o.check(nil)
+	return err
+}
+
+func openLedger(s *settings) (*telemetry.Ledger, error) {
+	file := ""
+	if s.State != "" {
+		if err := os.MkdirAll(s.State, 0o700); err != nil {
+			return nil, fmt.Errorf("make the state folder: %w", err)
+		}
+		file = filepath.Join(s.State, LedgerFile)
+	}
+	l, err := telemetry.Open(file, &telemetry.Options{Logger: s.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	return l, nil
+}
+
+// ServeHTTP serves clients.
+func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.serve.ServeHTTP(w, r) }
+
+// untilClosed answers 503 once the bridge is closed. While it shuts down the fronts decide: a call in flight
+// may need what its client still sends.
+func (b *Bridge) untilClosed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.ended.Load() {
+			w.Header().Set("Retry-After", "5")
+			answer(w, r, http.StatusServiceUnavailable, note{Error: "the bridge is shutting down; try again"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// observe records what the fronts report.
+func (b *Bridge) observe(o exchange.Observation) {
+	b.ledger.Observe(o)
+	b.s.Logger.LogAttrs(context.Background(), slog.LevelDebug, "observed",
+		slog.String("event", o.Kind), slog.String("transport", o.Transport), slog.String("session", o.Session),
+		slog.String("revision", o.Version), slog.String("detail", o.Detail))
+}
+
+// refused reports a request that the guard kept out.
+func (b *Bridge) refused(r *http.Request, reason string) {
+	b.observe(exchange.Observation{
+		Kind: exchange.SeenRefused, Transport: b.transport(r), Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: reason,
+	})
+}
+
+// Shutdown refuses new work, lets calls in flight finish until ctx ends, ends every stream and closes the
+// bridge. It returns ctx's error if calls had to be cut.
+func (b *Bridge) Shutdown(ctx context.Context) error {
+	b.draining.Store(true)
+	var wg sync.WaitGroup
+	var mcpErr, legacyErr error
+	wg.Go(func() { mcpErr = b.mcp.Shutdown(ctx) })
+	wg.Go(func() { legacyErr = b.legacy.shutdown(ctx) })
+	wg.Wait()
+	return errors.Join(mcpErr, legacyErr, b.Close())
+}
+
+// Close ends every stream and session at once, lets go of the server and writes the ledger. It may be called
+// more than once.
+func (b *Bridge) Close() error {
+	b.draining.Store(true)
+	b.ended.Store(true)
+	b.closing.Do(func() {
+		errs := []error{b.mcp.Close(), b.legacy.close()}
+		if c, ok := b.up.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+		b.closed = errors.Join(append(errs, b.ledger.Close())...)
+	})
+	return b.closed
+}
+
+// Revisions returns the dates of the MCP revisions that clients may speak, newest first.
+func Revisions() []string { return negotiate.All.Strings() }

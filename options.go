@@ -1,0 +1,191 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/internal/guard"
+)
+
+// Default paths.
+const (
+	DefaultSSEPath     = "/sse"
+	DefaultMessagePath = "/messages"
+	DefaultMCPPath     = "/mcp"
+)
+
+// statusPath is the public status of the retirement (retirement.md 6), read-only.
+const statusPath = "/retirement"
+
+// Options configure a Bridge. The zero value works: every route on its default path, loopback names as the only
+// hosts, nothing written to disk.
+type Options struct {
+	// LegacyOff switches the routes of HTTP+SSE (2024-11-05) off: they answer as gone (retirement.md 6) and
+	// name the successor. A build without the transport (LegacyBuilt) answers so whatever is said here.
+	LegacyOff bool
+
+	// PublicURL is the absolute URL under which clients see the root of the bridge, such as
+	// https://mcp.example.com/tools. Its host may be used in Host and Origin, and its path may stand before
+	// every route. Empty: taken from each request.
+	PublicURL string
+
+	SSEPath     string // legacy stream (GET) and Streamable HTTP (POST); empty: /sse
+	MessagePath string // legacy messages (POST); may equal SSEPath; empty: /messages
+	MCPPath     string // Streamable HTTP; empty: /mcp
+
+	// EndpointURL says how the legacy endpoint event names the message route (translation.md 9.1): auto,
+	// absolute or relative; empty: auto.
+	EndpointURL string
+
+	// AllowedHosts are further names that a Host header may carry, with or without a port. Loopback names
+	// and the host of PublicURL always may.
+	AllowedHosts []string
+	// AllowedOrigins are further origins, such as https://app.example.com, that browsers may call from.
+	AllowedOrigins []string
+	// TrustedProxies are addresses or prefixes (10.0.0.0/8) whose X-Forwarded-For, -Proto, -Host and
+	// -Prefix are believed. Empty: nobody's.
+	TrustedProxies []string
+
+	// State is the folder of ledger.db; it is made when missing. Empty: the ledger lives in memory.
+	State string
+
+	KeepAlive    time.Duration // between comments on an idle stream; zero: 15 s
+	IdleTimeout  time.Duration // after which an unused session ends; zero: the transports' default
+	WriteTimeout time.Duration // of one write to a stream; zero: 30 s
+	AskTimeout   time.Duration // of a question to a client; zero: 10 min
+
+	MaxSessions  int   // open sessions per transport; zero: the transports' default
+	MaxCalls     int   // calls in flight per session; zero: 256
+	MaxBodyBytes int64 // of one request body; zero: 8 MiB
+	StreamBytes  int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
+
+	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said
+	AcceptRawName bool // accept Mcp-Name that should have been encoded (translation.md 11)
+
+	Logger *slog.Logger // nil: silent
+}
+
+// settings are Options after validation, with defaults filled in.
+type settings struct {
+	Options
+	publicURL *url.URL       // nil when not set; without a trailing slash
+	proxies   []netip.Prefix // trusted
+	prefix    string         // path of publicURL, "" or /tools
+}
+
+// check fills in the defaults and reports every problem at once. The guard tells refused of every refusal.
+func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.Guard, error) {
+	s := &settings{Options: o}
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	urlErr := s.checkPublicURL()
+	if urlErr != nil {
+		s.PublicURL = "" // one report of it is enough
+	}
+	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkEndpointURL(), s.checkProxies(), s.checkNumbers())
+}
+
+func (s *settings) checkPublicURL() error {
+	if s.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(s.PublicURL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("public URL: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("public URL: %q is not an absolute http or https URL such as https://mcp.example.com/tools", s.PublicURL)
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("public URL: %q must have no query, fragment or user", u.Redacted())
+	}
+	s.prefix = strings.TrimSuffix(cleanPath(u.Path), "/")
+	s.publicURL = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: s.prefix}
+	return nil
+}
+
+func (s *settings) checkPaths() error {
+	var errs []error
+	for _, p := range []struct {
+		name, fallback string
+		path           *string
+	}{
+		{"SSE path", DefaultSSEPath, &s.SSEPath},
+		{"message path", DefaultMessagePath, &s.MessagePath},
+		{"MCP path", DefaultMCPPath, &s.MCPPath},
+	} {
+		if *p.path == "" {
+			*p.path = p.fallback
+		}
+		if !isRoutePath(*p.path) {
+			errs = append(errs, fmt.Errorf("%s: %q must be a plain path such as %s", p.name, *p.path, p.fallback))
+			continue
+		}
+		*p.path = cleanPath(*p.path)
+		if *p.path == statusPath {
+			errs = append(errs, fmt.Errorf("%s: %s is taken by the public status of the retirement", p.name, statusPath))
+		}
+	}
+	if s.MCPPath == s.SSEPath || s.MCPPath == s.MessagePath {
+		errs = append(errs, fmt.Errorf("MCP path: %q is a legacy route too; Streamable HTTP is served on the SSE path anyway, so choose another", s.MCPPath))
+	}
+	return errors.Join(errs...)
+}
+
+// isRoutePath reports whether p can be a route: absolute, and nothing in it that a router, a URL or path.Clean reads in its own way.
+func isRoutePath(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "{}?#%\\ ") && cleanPath(p) == path.Clean(p)
+}
+
+func (s *settings) checkEndpointURL() error {
+	if s.EndpointURL == "" {
+		s.EndpointURL = "auto"
+	}
+	if !slices.Contains([]string{"auto", "absolute", "relative"}, s.EndpointURL) {
+		return fmt.Errorf("endpoint URL: %q is none of auto, absolute, relative", s.EndpointURL)
+	}
+	return nil
+}
+
+func (s *settings) checkProxies() error {
+	var errs []error
+	for _, text := range s.TrustedProxies {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			a, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				errs = append(errs, fmt.Errorf("trusted proxy: %q is neither an address nor a prefix such as 10.0.0.0/8", text))
+				continue
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		s.proxies = append(s.proxies, p.Masked())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *settings) checkNumbers() error {
+	var errs []error
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"keep-alive", int64(s.KeepAlive)}, {"idle timeout", int64(s.IdleTimeout)}, {"write timeout", int64(s.WriteTimeout)},
+		{"ask timeout", int64(s.AskTimeout)}, {"max sessions", int64(s.MaxSessions)}, {"max calls", int64(s.MaxCalls)},
+		{"max body bytes", s.MaxBodyBytes}, {"stream bytes", int64(s.StreamBytes)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("%s: must not be negative", n.name))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,25 @@
+//go:build !nolegacy
+
+package bridge
+
+import (
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/legacy"
+)
+
+// LegacyBuilt says whether the HTTP+SSE transport is part of this build; the build tag nolegacy leaves it out.
+const LegacyBuilt = true
+
+func newLegacyRoutes(h exchange.Handler, s *settings, observe func(exchange.Observation)) legacyRoutes {
+	if s.LegacyOff {
+		return goneRoutes(s, observe)
+	}
+	f := legacy.New(h, &legacy.Options{
+		Addr: s.addr, Observe: observe, Logger: s.Logger,
+		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, IdleTimeout: s.IdleTimeout, WriteTimeout: s.WriteTimeout,
+		MaxSessions: s.MaxSessions, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
+		PublicURL: s.publicURL, SSEPath: s.SSEPath, MessagePath: s.MessagePath,
+		EndpointURL: s.EndpointURL, Forwarded: s.forwarded,
+	})
+	return legacyRoutes{stream: asSpelled(f.Stream()), messages: f.Messages(), shutdown: f.Shutdown, close: f.Close}
+}

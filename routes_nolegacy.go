@@ -1,0 +1,12 @@
+//go:build nolegacy
+
+package bridge
+
+import "github.com/mcp-dualstack/bridge/exchange"
+
+// LegacyBuilt says whether the HTTP+SSE transport is part of this build; the build tag nolegacy leaves it out.
+const LegacyBuilt = false
+
+func newLegacyRoutes(_ exchange.Handler, s *settings, observe func(exchange.Observation)) legacyRoutes {
+	return goneRoutes(s, observe)
+}
