@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	bridge "github.com/mcp-dualstack/bridge"
+)
+
+// off switches a listener or the state folder off.
+const off = "off"
+
+// A config is everything serve needs to know, checked.
+type config struct {
+	listen, admin   string
+	era, sharing    string
+	command         []string // empty: the demo server
+	state           string   // "": in memory
+	insecure        bool
+	shutdownTimeout time.Duration
+	logFormat       string
+	logLevel        slog.Level
+	bridge          bridge.Options // without Logger
+
+	settings []resolved // every setting with where it comes from, for bridge check
+	unknown  []string   // environment variables that look like settings and are none
+}
+
+// load reads the settings of a command line: flag before environment before file before default. command is
+// what stands after --. The error joins every problem, each with the place it comes from.
+func load(fs *pflag.FlagSet, command []string) (*config, error) {
+	src, err := read(fs)
+	if err != nil {
+		return nil, err
+	}
+	c := &config{
+		listen:          src.text("listen"),
+		admin:           src.text("admin"),
+		era:             src.oneOf("era", "auto", "legacy", "modern"),
+		sharing:         src.oneOf("sharing", "auto", "dedicated", "pool", "shared"),
+		command:         src.command(command),
+		insecure:        src.bool("insecure"),
+		shutdownTimeout: src.duration("shutdown_timeout"),
+		logFormat:       src.oneOf("log_format", "auto", "text", "json"),
+		unknown:         src.unknown,
+	}
+	if err := c.logLevel.UnmarshalText([]byte(src.text("log_level"))); err != nil {
+		src.problem("log_level", "%q is none of debug, info, warn, error", src.text("log_level"))
+	}
+	c.state = src.state()
+	c.bridge = src.options()
+	c.bridge.State = c.state
+	src.refuseUnbuilt()
+	src.checkAddress("listen", c.listen, c.insecure)
+	if c.admin != off {
+		src.checkAddress("admin", c.admin, c.insecure)
+	}
+	if err := c.bridge.Check(); err != nil {
+		src.problems = append(src.problems, err)
+	}
+	c.settings = src.resolved(c)
+	return c, errors.Join(src.problems...)
+}
+
+func (s *source) options() bridge.Options {
+	return bridge.Options{
+		LegacyOff:      s.legacyOff(),
+		PublicURL:      s.text("public_url"),
+		SSEPath:        s.text("sse_path"),
+		MessagePath:    s.text("message_path"),
+		MCPPath:        s.text("mcp_path"),
+		EndpointURL:    s.text("endpoint_url"),
+		AllowedHosts:   s.list("allowed_host"),
+		AllowedOrigins: s.list("allowed_origin"),
+		TrustedProxies: s.list("trusted_proxy"),
+		KeepAlive:      s.duration("keep_alive"),
+	}
+}
+
+func (s *source) legacyOff() bool {
+	value := s.oneOf("legacy", "on", off)
+	if value == "on" && !bridge.LegacyBuilt {
+		s.problem("legacy", "the HTTP+SSE transport is not in this build (tag nolegacy); say off")
+	}
+	return value == off
+}
+
+// refuseUnbuilt refuses settings whose names are fixed and whose work is not done yet.
+func (s *source) refuseUnbuilt() {
+	if s.text("upstream") != "" {
+		s.problem("upstream", "wrapping a server by URL is not built yet; give the command of a stdio server after --")
+	}
+	if v := s.text("sharing"); v == "pool" || v == "shared" {
+		s.problem("sharing", "%s is not built yet; auto and dedicated are", v)
+	}
+}
+
+// command returns the server's command line: what stood after --, else the file's.
+func (s *source) command(args []string) []string {
+	if len(args) == 0 {
+		args = s.words(commandKey)
+	} else if err := s.values.Set(commandKey, args); err != nil {
+		panic("bridge: a list of words cannot be set: " + err.Error())
+	} else {
+		s.origins[commandKey] = "after --"
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		s.problem(commandKey, "cannot be started: %w", err)
+	}
+	return args
+}
+
+// state returns the state folder, "" for none.
+func (s *source) state() string {
+	switch dir := s.text("state"); dir {
+	case off:
+		return ""
+	case "":
+		dir, err := userState()
+		if err != nil {
+			s.problem("state", "no folder of the user's to keep the ledger in; name one or say off: %w", err)
+		}
+		return dir
+	default:
+		return dir
+	}
+}
+
+// userState returns the default state folder (XDG Base Directory Specification).
+func userState() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "bridge"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "state", "bridge"), nil
+}
+
+// checkAddress refuses what cannot be listened on, and what others could reach without anybody asking
+// who they are.
+func (s *source) checkAddress(key, addr string, insecure bool) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		s.problem(key, "%q is not an address such as 127.0.0.1:8420", addr)
+		return
+	}
+	if !isLoopback(host) && !insecure {
+		s.problem(key, "%s can be reached from other machines and the bridge authenticates nobody yet; "+
+			"listen on 127.0.0.1 behind a proxy that does, or say --insecure", addr)
+	}
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// A resolved is one setting as it counts, and where it comes from.
+type resolved struct{ key, value, origin string }
+
+func (s *source) resolved(c *config) []resolved {
+	var list []resolved
+	for _, key := range slices.Sorted(slices.Values(s.keys)) {
+		value := s.show(key)
+		if key == "state" && value == "" {
+			value = c.state
+		}
+		list = append(list, resolved{key, value, s.origin(key)})
+	}
+	return list
+}
+
+// problemList joins problems for the user, one a line.
+func problemList(what string, err error) error {
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) == 1 {
+		return misused("%s: %s", what, lines[0])
+	}
+	return misused("%s has %d problems:\n  %s", what, len(lines), strings.Join(lines, "\n  "))
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	bridge "github.com/mcp-dualstack/bridge"
+)
+
+// Defaults of the program. Where a default is the library's own it is taken from there.
+const (
+	defaultListen          = "127.0.0.1:8420"
+	defaultAdmin           = "127.0.0.1:8421"
+	defaultKeepAlive       = 15 * time.Second
+	defaultShutdownTimeout = 10 * time.Second
+)
+
+// keyOf returns the configuration key of a flag: public-url is public_url.
+func keyOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+// flagOf returns the flag of a configuration key.
+func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+// envOf returns the environment variable of a configuration key: BRIDGE_PUBLIC_URL.
+func envOf(key string) string { return envPrefix + strings.ToUpper(key) }
+
+const envPrefix = "BRIDGE_"
+
+// addSettings adds one flag for each setting. Their names are the configuration keys (keyOf), but for
+// --config itself; the command of the server has a key and no flag.
+func addSettings(fs *pflag.FlagSet) {
+	legacy := "on"
+	if !bridge.LegacyBuilt {
+		legacy = "off"
+	}
+	fs.String("listen", defaultListen, "address that clients connect to")
+	fs.String("admin", defaultAdmin, "address of the admin listener, or off")
+	fs.String("upstream", "", "URL of the server to wrap (not built yet; give a command after --)")
+	fs.String("era", "auto", "what the server speaks: auto (ask it), legacy or modern")
+	fs.String("sharing", "auto", "how clients share the server: auto or dedicated (pool and shared are not built yet)")
+	fs.String("legacy", legacy, "serve the HTTP+SSE routes: on, or off to answer as gone")
+	fs.String("public-url", "", "URL under which clients see the bridge, such as https://mcp.example.com/tools")
+	fs.String("sse-path", bridge.DefaultSSEPath, "path of the HTTP+SSE stream; POST there is Streamable HTTP")
+	fs.String("message-path", bridge.DefaultMessagePath, "path of the HTTP+SSE messages")
+	fs.String("mcp-path", bridge.DefaultMCPPath, "path of Streamable HTTP")
+	fs.String("endpoint-url", "auto", "URL form in the endpoint event: auto, absolute or relative")
+	fs.StringSlice("allowed-host", nil, "further name that the Host header may carry (repeatable)")
+	fs.StringSlice("allowed-origin", nil, "further origin that browsers may call from (repeatable)")
+	fs.StringSlice("trusted-proxy", nil, "address or prefix whose X-Forwarded headers are believed (repeatable)")
+	fs.Duration("keep-alive", defaultKeepAlive, "time between comments on an idle stream")
+	fs.Duration("shutdown-timeout", defaultShutdownTimeout, "time for calls in flight after SIGTERM")
+	fs.Bool("insecure", false, "listen on other than loopback addresses although nobody is authenticated")
+	fs.String("state", "", "folder of ledger.db, or off to keep it in memory (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")
+	fs.String("log-format", "auto", "log as text, json, or auto: text on a terminal")
+	fs.String("log-level", "info", "least level logged: debug, info, warn or error")
+}
+
+// addConfig adds --config, which is no setting.
+func addConfig(fs *pflag.FlagSet) {
+	fs.String("config", "", "YAML file of settings; its keys are the flags with _ for -, and command")
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	bridge "github.com/mcp-dualstack/bridge"
+)
+
+// A screen is what serve tells its user at the start.
+type screen struct {
+	c      *config
+	listen net.Addr
+	admin  net.Listener // nil when off
+}
+
+// probeWait is how long the screen waits for the verdict on the server.
+const probeWait = 4 * time.Second
+
+// announce writes the screen when the probe has ended, or without its finding if that takes long.
+func announce(w io.Writer, s screen, found <-chan finding) {
+	f, known := finding{}, false
+	select {
+	case f = <-found:
+		known = true
+	case <-time.After(probeWait):
+	}
+	fmt.Fprint(w, s.text(f, known))
+}
+
+func (s screen) text(f finding, known bool) string {
+	o := s.c.bridge
+	base := s.base()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nbridge %s serves MCP in front of %s\n\n", version(), s.behind(f, known))
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	row := func(name, value, what string) { fmt.Fprintf(table, "  %s\t%s\t%s\n", name, value, what) }
+	stateless, sessions := served(f, known)
+	row("Streamable HTTP", base+o.MCPPath, forms(stateless, sessions))
+	if o.LegacyOff {
+		row("HTTP+SSE", "off", o.SSEPath+" answers as gone; Streamable HTTP is served there by POST")
+	} else {
+		row("HTTP+SSE", base+o.SSEPath, "2024-11-05; Streamable HTTP is served there too")
+	}
+	if o.PublicURL != "" {
+		row("clients use", o.PublicURL, "as --public-url says")
+	}
+	if s.admin != nil {
+		row("admin", "http://"+s.admin.Addr().String(), "/healthz /readyz /admin/report")
+	} else {
+		row("admin", "off", "no /healthz, no /admin/report")
+	}
+	if s.c.state != "" {
+		row("who speaks what", filepath.Join(homely(s.c.state), bridge.LedgerFile), "read it with: bridge report"+s.stateFlag())
+	} else {
+		row("who speaks what", "in memory", "lost at the end; --state DIR keeps it")
+	}
+	table.Flush() // into memory: no error
+	b.WriteString("\nTry:\n")
+	if sessions && !o.LegacyOff {
+		fmt.Fprintf(&b, "\n  curl -N %s%s\n", base, o.SSEPath)
+	}
+	if sessions {
+		fmt.Fprintf(&b, tryInitialize, base+o.MCPPath)
+	}
+	if stateless {
+		fmt.Fprintf(&b, tryStateless, base+o.MCPPath)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// served says which forms of Streamable HTTP clients can use; both as long as nothing is known.
+func served(f finding, known bool) (stateless, sessions bool) {
+	if !known || f.err != nil {
+		return true, true
+	}
+	return f.verdict.Modern, f.verdict.Legacy
+}
+
+func forms(stateless, sessions bool) string {
+	var words []string
+	if stateless {
+		words = append(words, "2026-07-28 stateless")
+	}
+	if sessions {
+		words = append(words, "2025-11-25 to 2025-03-26 with sessions")
+	}
+	return strings.Join(words, "; ")
+}
+
+const tryInitialize = `
+  curl %s -H 'Content-Type: application/json' \
+    -H 'Accept: application/json, text/event-stream' -d '{"jsonrpc":"2.0","id":1,
+    "method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},
+    "clientInfo":{"name":"curl","version":"8"}}}'
+`
+
+const tryStateless = `
+  curl %s -H 'Content-Type: application/json' \
+    -H 'Accept: application/json, text/event-stream' \
+    -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' -d '{"jsonrpc":"2.0",
+    "id":1,"method":"tools/list","params":{"_meta":{
+    "io.modelcontextprotocol/protocolVersion":"2026-07-28",
+    "io.modelcontextprotocol/clientInfo":{"name":"curl","version":"8"},
+    "io.modelcontextprotocol/clientCapabilities":{}}}}'
+`
+
+// base returns the URL by which this machine reaches the clients' listener, without the port's default spelled
+// out for an unspecified address.
+func (s screen) base() string {
+	host, port, err := net.SplitHostPort(s.listen.String())
+	if err != nil {
+		return "http://" + s.listen.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// behind names the server, without its arguments, which may be secrets.
+func (s screen) behind(f finding, known bool) string {
+	name := "the built-in demo server"
+	if len(s.c.command) > 0 {
+		name = filepath.Base(s.c.command[0])
+	}
+	switch {
+	case !known:
+		return name + ", which has not said yet what it speaks"
+	case f.err != nil:
+		return name + ", which does not answer (see the log)"
+	}
+	if n := serverName(f.verdict); n != "" && len(s.c.command) > 0 {
+		name += fmt.Sprintf(" (%s)", n)
+	}
+	return fmt.Sprintf("%s,\nwhich speaks %s: %s", name, eras(f.verdict), strings.Join(f.verdict.Served.Strings(), ", "))
+}
+
+// stateFlag returns the flag that report needs to find the same ledger.
+func (s screen) stateFlag() string {
+	if dir, err := userState(); err == nil && dir == s.c.state {
+		return ""
+	}
+	return " --state " + homely(s.c.state)
+}
+
+// homely writes a path under the user's home with ~.
+func homely(path string) string {
+	home, err := os.UserHomeDir()
+	if err != nil || home == "/" {
+		return path
+	}
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok {
+		return "~" + string(filepath.Separator) + rest
+	}
+	return path
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	bridge "github.com/mcp-dualstack/bridge"
+	"github.com/mcp-dualstack/bridge/cmd/bridge/demo"
+	"github.com/mcp-dualstack/bridge/upstream"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve [flags] [-- COMMAND ARGS...]",
+		Short: "Serve clients of every age in front of one server",
+		Long: `serve stands in front of the stdio server that COMMAND starts, or of a built-in demo server when
+there is none, and serves clients on --listen until SIGTERM or SIGINT. A second signal ends it at once.
+
+Every flag has an environment variable (--public-url is BRIDGE_PUBLIC_URL) and a key in the file of
+--config (public_url). A flag counts before the environment, that before the file.
+
+` + exitCodeHelp,
+		Example: `  bridge serve
+  bridge serve -- node server.js stdio
+  bridge serve --legacy off -- node server.js stdio
+  bridge serve --config bridge.yaml`,
+		Args: afterDash,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := load(cmd.Flags(), args)
+			if err != nil {
+				return problemList("the configuration", err)
+			}
+			signals := make(chan os.Signal, 2)
+			signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+			defer signal.Stop(signals)
+			return serve(c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c.logFormat, c.logLevel), signals)
+		},
+	}
+	addConfig(cmd.Flags())
+	addSettings(cmd.Flags())
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+// afterDash takes arguments only behind --, so that a forgotten dash is not taken for a program.
+func afterDash(cmd *cobra.Command, args []string) error {
+	n := cmd.ArgsLenAtDash()
+	if n < 0 {
+		n = len(args)
+	}
+	if n > 0 {
+		return fmt.Errorf("%q is not understood; the command of the server stands after --", args[0])
+	}
+	return nil
+}
+
+// serve runs the bridge until a signal comes or a listener breaks.
+func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Signal) error {
+	for _, name := range c.unknown {
+		log.Warn("environment variable is no setting", "name", name)
+	}
+	front, admin, err := listen(c)
+	if err != nil {
+		return err
+	}
+	up := connect(c, log)
+	o := c.bridge
+	o.Logger = log
+	b, err := bridge.New(up, &o)
+	if err != nil {
+		return failed("%w", errors.Join(err, up.Close(), front.Close(), closeListener(admin)))
+	}
+
+	ended := make(chan error, 2)
+	servers := []*http.Server{start(b, front, log, ended)}
+	if admin != nil {
+		servers = append(servers, start(b.Admin(), admin, log, ended))
+	}
+	verdict := probe(b, up, log)
+	go announce(stdout, screen{c: c, listen: front.Addr(), admin: admin}, verdict)
+
+	select {
+	case err := <-ended:
+		return failed("%w", errors.Join(err, b.Close(), closeAll(servers)))
+	case sig := <-signals:
+		log.Info("shutting down", "signal", sig.String(), "timeout", c.shutdownTimeout.String())
+	}
+	return shutdown(b, servers, c.shutdownTimeout, log, signals)
+}
+
+// connect returns the server behind the bridge.
+func connect(c *config, log *slog.Logger) *upstream.Upstream {
+	o := &upstream.Options{Era: c.era, Logger: log}
+	if len(c.command) == 0 {
+		return upstream.Pipe(demo.Dial, o)
+	}
+	return upstream.Stdio(upstream.Command{Path: c.command[0], Args: c.command[1:]}, o)
+}
+
+// listen opens the listeners; admin is nil when it is off.
+func listen(c *config) (front, admin net.Listener, err error) {
+	front, err = net.Listen("tcp", c.listen)
+	if err != nil {
+		return nil, nil, failed("%w; choose another address with --listen", err)
+	}
+	if c.admin == off {
+		return front, nil, nil
+	}
+	admin, err = net.Listen("tcp", c.admin)
+	if err != nil {
+		return nil, nil, failed("%w; choose another address with --admin, or off", errors.Join(err, front.Close()))
+	}
+	return front, admin, nil
+}
+
+func closeListener(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
+// Limits of the listeners. There is no write timeout: it would cut every stream; the transports set a deadline
+// for each write instead.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// start serves h on l in a goroutine that ends when the server is closed, and sends to ended if it
+// ends by itself.
+func start(h http.Handler, l net.Listener, log *slog.Logger, ended chan<- error) *http.Server {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			ended <- err
+		}
+	}()
+	return srv
+}
+
+// closeGrace is what closing may take after the time for calls in flight is over: children get time to end.
+const closeGrace = 5 * time.Second
+
+// shutdown lets calls finish, ends streams and children, then closes the listeners: while calls are
+// finishing, clients must still be able to answer what they are asked.
+func shutdown(b *bridge.Bridge, servers []*http.Server, timeout time.Duration, log *slog.Logger, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(b.Shutdown(ctx), closeAll(servers)) }()
+	waiting, stop := context.WithCancel(context.Background())
+	defer stop()
+	second := repeated(waiting, signals)
+	select {
+	case err := <-done:
+		if errors.Is(err, context.DeadlineExceeded) {
+			log.Warn("calls in flight were cut", "timeout", timeout.String())
+			return nil
+		}
+		if err != nil {
+			return failed("shut down: %w", err)
+		}
+		log.Info("ended")
+		return nil
+	case <-second:
+		return failed("ended at once by a second signal; calls in flight were cut")
+	case <-time.After(timeout + closeGrace):
+		return failed("the server behind the bridge does not end")
+	}
+}
+
+// sameSignal is how long after a signal another one counts as the same: a terminal and the program that
+// started this one often both send it.
+const sameSignal = 300 * time.Millisecond
+
+// repeated returns a channel that is closed when a further signal comes, until ctx ends.
+func repeated(ctx context.Context, signals <-chan os.Signal) <-chan struct{} {
+	again := make(chan struct{})
+	began := time.Now()
+	go func() {
+		for {
+			select {
+			case <-signals:
+				if time.Since(began) > sameSignal {
+					close(again)
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return again
+}
+
+func closeAll(servers []*http.Server) error {
+	var errs []error
+	for _, srv := range servers {
+		errs = append(errs, srv.Close())
+	}
+	return errors.Join(errs...)
+}
