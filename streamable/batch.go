@@ -41,7 +41,12 @@ func (f *Front) batch(c *carrier, r *http.Request, text []byte, in form) {
 			return
 		}
 	}
+	silent := len(b.order) == 0 && !b.hasRequests()
 	b.start()
+	if silent {
+		c.accepted()
+		return
+	}
 	b.write()
 }
 
@@ -115,13 +120,8 @@ func (b *batch) start() {
 	}
 }
 
-// write writes the answer: 202 when there is nothing to answer, one array when all answers are there before
-// anything else is said, else a stream.
+// write writes the answer: one array when all answers are there before anything else is said, else a stream.
 func (b *batch) write() {
-	if len(b.order) == 0 && !b.hasRequests() {
-		b.c.accepted()
-		return
-	}
 	var late <-chan time.Time
 	if !b.plain {
 		timer := time.NewTimer(min(lateChoice, b.s.f.o.KeepAlive))

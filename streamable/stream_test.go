@@ -475,14 +475,14 @@ func TestJSONResponses(t *testing.T) {
 }
 
 func TestLargeMessages(t *testing.T) {
-	inBubble(t, &script{}, streamable.Options{MaxBodyBytes: 16 << 20}, func(t *testing.T, b *bed) {
+	inBubble(t, &script{}, streamable.Options{MaxBodyBytes: 4 << 20}, func(t *testing.T, b *bed) {
 		b.script.call = func(_ context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {
 			return exchange.Response{Result: req.Params}, nil
 		}
 		s := b.session("2025-06-18")
-		big := bytes.Repeat([]byte("z"), 8<<20)
+		big := bytes.Repeat([]byte("z"), 2<<20)
 		r := b.post(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":["`+string(big)+`"]}`, s)
-		if !strings.HasSuffix(r.body, `z"]}`+"\n\n") || len(r.body) < 8<<20 {
+		if !strings.HasSuffix(r.body, `z"]}`+"\n\n") || len(r.body) < 2<<20 {
 			t.Errorf("got %d bytes", len(r.body))
 		}
 	})
