@@ -63,6 +63,7 @@ type content struct {
 	movedAside string // the name a damaged file before this one was given
 
 	maxClients, maxEvidence int
+	named                   int // evidence rows of a version by name, which maxEvidence counts
 }
 
 func newContent(maxClients, maxEvidence int) *content {
@@ -109,10 +110,15 @@ func (c *content) addOverflow(transport string, t tally) {
 }
 
 func (c *content) addEvidence(f fact, s sight) {
-	if _, ok := c.evidence[f]; !ok && len(c.evidence) >= c.maxEvidence {
+	old, ok := c.evidence[f]
+	switch {
+	case ok || f.version == other: // which has a row of its own, beyond the bound
+	case c.named < c.maxEvidence:
+		c.named++
+	default:
 		f.version = other
+		old = c.evidence[f]
 	}
-	old := c.evidence[f]
 	old.n += s.n
 	old.first, old.last = span(old.first, old.last, s.first, s.last)
 	c.evidence[f] = old

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (s *fileStore) add(batch *content) error {
 func (s *fileStore) addClients(tx *sql.Tx, batch *content) error {
 	folded := newContent(0, 0)
 	folded.merge(&content{overflow: batch.overflow})
-	rows, err := newTable(tx, "clients", s.maxClients, hasClientSQL, addClientSQL)
+	rows, err := newTable(tx, "SELECT count(*) FROM clients", s.maxClients, hasClientSQL, addClientSQL)
 	if err != nil {
 		return err
 	}
@@ -82,17 +83,19 @@ func (s *fileStore) addClients(tx *sql.Tx, batch *content) error {
 }
 
 func (s *fileStore) addEvidence(tx *sql.Tx, facts map[fact]sight) error {
-	rows, err := newTable(tx, "evidence", s.maxEvidence, hasEvidenceSQL, addEvidenceSQL)
+	rows, err := newTable(tx, "SELECT count(*) FROM evidence WHERE version <> '"+other+"'", s.maxEvidence, hasEvidenceSQL, addEvidenceSQL)
 	if err != nil {
 		return err
 	}
 	for f, n := range facts {
-		done, err := rows.add([]any{f.kind, f.transport, f.version}, []any{n.n, n.first, n.last})
-		if err != nil {
-			return err
-		}
-		if done {
-			continue
+		if f.version != other {
+			done, err := rows.add([]any{f.kind, f.transport, f.version}, []any{n.n, n.first, n.last})
+			if err != nil {
+				return err
+			}
+			if done {
+				continue
+			}
 		}
 		if _, err := tx.Exec(addEvidenceSQL, f.kind, f.transport, other, n.n, n.first, n.last); err != nil {
 			return err
@@ -109,9 +112,9 @@ type table struct {
 	has, put string // statements: is there a row of that id, and add to it or insert it
 }
 
-func newTable(tx *sql.Tx, name string, max int, has, put string) (*table, error) {
+func newTable(tx *sql.Tx, size string, max int, has, put string) (*table, error) {
 	var have int
-	if err := tx.QueryRow("SELECT count(*) FROM " + name).Scan(&have); err != nil {
+	if err := tx.QueryRow(size).Scan(&have); err != nil {
 		return nil, err
 	}
 	return &table{tx: tx, room: max - have, has: has, put: put}, nil
@@ -149,7 +152,8 @@ func (s *fileStore) read() (*content, error) {
 
 // readContent reads a file as it was at one moment.
 func readContent(db *sql.DB, maxClients, maxEvidence int) (*content, error) {
-	tx, err := db.Begin()
+	// Read only, so that it begins without the writer's lock.
+	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +211,7 @@ func readEvidence(tx *sql.Tx, c *content) error {
 		var f fact
 		var n sight
 		err := rows.Scan(&f.kind, &f.transport, &f.version, &n.n, &n.first, &n.last)
-		c.evidence[f] = n
+		c.addEvidence(f, n)
 		return err
 	})
 }

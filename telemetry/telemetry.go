@@ -115,8 +115,18 @@ func Open(file string, o *Options) (*Ledger, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
+	l := newLedger(opts)
+	s, err := l.openStore(file)
+	if err != nil {
+		return nil, err
+	}
+	go l.run(file, s) // ends by Close
+	return l, nil
+}
+
+func newLedger(o Options) *Ledger {
 	l := &Ledger{
-		o:       opts,
+		o:       o,
 		changed: make(chan struct{}, 1),
 		urgent:  make(chan struct{}, 1),
 		asks:    make(chan chan answer),
@@ -126,12 +136,7 @@ func Open(file string, o *Options) (*Ledger, error) {
 	}
 	l.clients = newClients(l)
 	l.evidence = newEvidence(l)
-	s, err := l.openStore(file)
-	if err != nil {
-		return nil, err
-	}
-	go l.run(file, s) // ends by Close
-	return l, nil
+	return l
 }
 
 // openStore opens the place where the counts are kept and learns which clients it knows already.
