@@ -70,6 +70,13 @@ type batch struct {
 	spills  []spill // to be settled when mu is not held
 }
 
+// connected reports whether the client still waits for the answers.
+func (b *batch) connected() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stream == nil && !b.gone || b.stream != nil && b.stream.connected()
+}
+
 // scan reads the elements. A malformed one is answered by an error of its own.
 func (b *batch) scan(elems [][]byte) *refusal {
 	b.messages = make([]*jsonrpc.Message, len(elems))
@@ -224,6 +231,7 @@ func (e *element) Ask(ctx context.Context, msg []byte) error {
 
 func (e *element) Finish(msg []byte) {
 	b := e.b
+	b.room(msg)
 	b.mu.Lock()
 	b.pending--
 	if msg != nil {
@@ -241,6 +249,7 @@ func (e *element) Finish(msg []byte) {
 
 // say puts a message that is no answer on the stream.
 func (b *batch) say(msg []byte) error {
+	b.room(msg)
 	b.mu.Lock()
 	defer b.unlock()
 	b.begin()
@@ -248,6 +257,16 @@ func (b *batch) say(msg []byte) error {
 		return errEnded
 	}
 	return b.put(msg, false)
+}
+
+// room waits until there is room for msg on the stream.
+func (b *batch) room(msg []byte) {
+	b.mu.Lock()
+	st := b.stream
+	b.mu.Unlock()
+	if st != nil {
+		st.room(len(msg))
+	}
 }
 
 // put puts msg on the stream. The caller holds mu.

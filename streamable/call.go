@@ -23,7 +23,10 @@ func (s *session) callStream(c *carrier, m *jsonrpc.Message) {
 func (s *session) carry(c *carrier, st *stream) {
 	c.startStream()
 	if s.core.Revision().Has(negotiate.PrimingEvent) {
-		if c.write(sse.AppendEvent(nil, sse.Event{ID: st.eventID(0)})) != nil {
+		buf := takeBuffer()
+		err := c.write(sse.AppendEvent(*buf, sse.Event{ID: st.eventID(0)}))
+		giveBuffer(buf)
+		if err != nil {
 			st.detach(c)
 			return
 		}

@@ -25,7 +25,8 @@ type carrier struct {
 }
 
 var (
-	errGone = errors.New("the client has gone")
+	errGone     = errors.New("the client has gone")
+	errReplaced = errors.New("cut off, or another connection has taken over")
 
 	valuesStream   = []string{mediaStream}
 	valuesJSON     = []string{mediaJSON}
@@ -87,8 +88,6 @@ func (c *carrier) startStream() {
 	h["Content-Type"] = valuesStream
 	h["Cache-Control"] = valuesNoCache
 	h["X-Accel-Buffering"] = valuesNoBuffer
-	// A server's ReadTimeout would end the stream as if the client had gone.
-	_ = c.rc.SetReadDeadline(time.Time{})
 	c.w.WriteHeader(http.StatusOK)
 }
 
@@ -108,8 +107,8 @@ func (c *carrier) flush() error {
 	return err
 }
 
-// carry writes what st has and gets, until st is over, another carrier takes its place, or the client
-// has gone. The header has been started. Nothing else may be attached to st by this carrier.
+// carry writes what st has and gets, until st is over. The error is errReplaced, errGone, or that of a
+// write. The header has been written.
 func (c *carrier) carry(st *stream) error {
 	defer st.detach(c)
 	buf := takeBuffer()
@@ -128,8 +127,11 @@ func (c *carrier) carry(st *stream) error {
 		if state == streamMore {
 			continue
 		}
-		if state != streamIdle {
+		if state == streamOver {
 			return nil // the server flushes when the handler returns
+		}
+		if state == streamReplaced {
+			return errReplaced
 		}
 		if dirty {
 			if err := c.flush(); err != nil {

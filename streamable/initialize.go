@@ -2,8 +2,10 @@ package streamable
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/internal/sse"
 	"github.com/mcp-dualstack/bridge/negotiate"
@@ -29,13 +31,12 @@ func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in f
 		c.refuse(r, m.ID, refusedSessions)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := f.context(r)
 	defer cancel()
-	defer context.AfterFunc(f.ctx, cancel)()
 	response, opened := s.core.Initialize(ctx, m)
 	if !opened {
 		f.discard(s)
-		c.initializeRefused(response, in)
+		c.initializeRefused(response, s.failure, in)
 		return
 	}
 	s.standing.negotiated(s.core.Revision())
@@ -58,12 +59,27 @@ func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in f
 	c.json(http.StatusOK, response)
 }
 
-// initializeRefused answers with the error: there is no session, so no event has an id.
-func (c *carrier) initializeRefused(response []byte, in form) {
-	if in.json {
+// initializeRefused answers with the error: there is no session, so no event has an id. The status is 200
+// unless the server behind the bridge asks for credentials (translation.md 13, pass-through mode).
+func (c *carrier) initializeRefused(response []byte, err error, in form) {
+	f, ok := errors.AsType[*exchange.Failure](err)
+	switch {
+	case ok && f.Challenge != "":
+		c.answer(response, answer{status: f.Status, challenge: f.Challenge})
+	case in.json:
 		c.json(http.StatusOK, response)
-		return
+	default:
+		c.startStream()
+		_ = c.write(sse.AppendEvent(nil, sse.Event{Name: "message", Data: response})) // there is nobody to tell
 	}
-	c.startStream()
-	_ = c.write(sse.AppendEvent(nil, sse.Event{Name: "message", Data: response})) // there is nobody to tell
+}
+
+// context returns a context that ends with r or with the front.
+func (f *Front) context(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(f.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }

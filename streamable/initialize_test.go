@@ -109,6 +109,16 @@ func TestInitializeRefusedUpstream(t *testing.T) {
 	}
 }
 
+func TestInitializeChallengedUpstream(t *testing.T) {
+	s := &script{open: func(context.Context, exchange.Client) error {
+		return &exchange.Failure{Reason: "upstream_auth", Status: 401, Challenge: `Bearer realm="x"`}
+	}}
+	r := newBed(t, s, streamable.Options{}).post(initialize("2025-06-18"))
+	if r.status != 401 || r.header.Get("Www-Authenticate") != `Bearer realm="x"` || !strings.Contains(r.body, "upstream_auth") {
+		t.Errorf("got %d, challenge %q: %s", r.status, r.header.Get("Www-Authenticate"), r.body)
+	}
+}
+
 func TestTooManySessions(t *testing.T) {
 	b := newBed(t, &script{}, streamable.Options{MaxSessions: 2})
 	s := b.session("2025-06-18")

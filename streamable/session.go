@@ -2,7 +2,9 @@ package streamable
 
 import (
 	"crypto/rand"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ type session struct {
 	core      *core.Session
 	standing  standing
 	once      sync.Once
+	failure   error // why there is no session; set before Initialize of the core returns
 
 	mu       sync.Mutex
 	closed   bool
@@ -29,7 +32,15 @@ type session struct {
 	used     time.Time
 	numbers  uint64             // POST streams made
 	streams  map[uint64]*stream // POST streams that can be resumed
-	finished []*stream          // of them those that are over, oldest first
+	finished []finished         // of them those that are over, oldest first
+	kept     int                // bytes in finished
+}
+
+// A finished stream can still be had for a while.
+type finished struct {
+	*stream
+	at    time.Time
+	bytes int
 }
 
 // newSession reserves a place for a session; nil when there is none. It is not in the table yet.
@@ -61,6 +72,7 @@ func (f *Front) newSession(r *http.Request) *session {
 		AskTimeout: f.o.AskTimeout,
 		Observe:    f.o.Observe,
 		Ended:      func() { s.end(exchange.Fail(exchange.ReasonLost, nil)) },
+		Failed:     func(err error) { s.failure = err },
 		Logger:     f.o.Logger,
 	})
 	return s
@@ -221,29 +233,28 @@ func (s *session) retire(st *stream) {
 	if s.streams[st.number] == nil {
 		return
 	}
-	s.finished = append(s.finished, st)
-	s.prune(time.Now())
+	now := time.Now()
+	bytes := st.size()
+	s.finished = append(s.finished, finished{st, now, bytes})
+	s.kept += bytes
+	s.prune(now)
 }
 
 // prune lets go of finished streams, oldest first, that are too old, too many or too large together. The
 // newest stays whatever its size. The caller holds mu.
 func (s *session) prune(now time.Time) {
-	bytes := 0
-	keep := len(s.finished)
-	for keep > 0 {
-		n, ended := s.finished[keep-1].kept(now)
-		bytes += n
-		count := len(s.finished) - keep + 1
-		if now.Sub(ended) > s.f.o.ReplayAge || count > 1 && (bytes > s.f.o.ReplayBytes || count > s.f.o.ReplayStreams) {
-			break
+	o := &s.f.o
+	for n := len(s.finished); n > 0; n-- {
+		old := s.finished[0]
+		over := n > 1 && (n > o.ReplayStreams || s.kept > o.ReplayBytes)
+		if !over && now.Sub(old.at) <= o.ReplayAge {
+			return
 		}
-		keep--
+		delete(s.streams, old.number)
+		s.kept -= old.bytes
+		s.finished[0] = finished{}
+		s.finished = s.finished[1:]
 	}
-	for i, st := range s.finished[:keep] {
-		delete(s.streams, st.number)
-		s.finished[i] = nil
-	}
-	s.finished = s.finished[keep:]
 }
 
 // watch starts the sweep unless it runs. The caller holds f.mu.
@@ -296,7 +307,11 @@ func (f *Front) all() []*session {
 func (s *session) tidy(now time.Time) {
 	s.mu.Lock()
 	s.prune(now)
+	live := slices.Collect(maps.Values(s.streams))
 	s.mu.Unlock()
+	for _, st := range live {
+		st.tidy(now)
+	}
 	s.standing.tidy(now)
 }
 

@@ -46,6 +46,7 @@ func (d *standing) init(s *session) {
 
 // Notify puts the notification on the GET stream, or keeps it for the next one.
 func (d *standing) Notify(method string, msg []byte) error {
+	d.stream.room(len(msg))
 	sp := d.notify(method, msg)
 	d.stream.settle(sp)
 	return sp.err
@@ -104,6 +105,7 @@ func (d *standing) hold(msg []byte) error {
 // Ask puts the question on the GET stream, else on that of the oldest call during which a server may ask, else
 // waits for a GET stream. The error is a Failure with no_client_channel, or the cause of ctx.
 func (d *standing) Ask(ctx context.Context, msg []byte) error {
+	d.stream.room(len(msg))
 	var timer *time.Timer
 	for {
 		sp, opened := d.ask(msg)
@@ -130,18 +132,37 @@ func (d *standing) Ask(ctx context.Context, msg []byte) error {
 	}
 }
 
-// suspendable returns the outlet of the oldest call during which a server may ask, nil if there is none
-// with a stream of its own: the others bring their questions here.
+// suspendable returns the outlet of the oldest call during which a server may ask and whose client is connected,
+// failing that of the oldest that has a stream to be resumed, nil if there is none: the others bring their
+// questions here. A call whose client has dropped the connection without a word (mcp-go never cancels, clients.md
+// 12) stays in flight, and a question put there would wait for nobody.
 func (d *standing) suspendable() core.Outlet {
-	switch out := d.s.core.Suspendable().(type) {
-	case *stream:
+	if out := d.s.core.Suspendable(connected); out != nil {
 		return out
-	case *element:
-		if !out.b.plain {
-			return out
-		}
 	}
-	return nil
+	return d.s.core.Suspendable(hasStream)
+}
+
+// hasStream reports whether a call's outlet writes to a stream of its own.
+func hasStream(o core.Outlet) bool {
+	switch o := o.(type) {
+	case *stream:
+		return true
+	case *element:
+		return !o.b.plain
+	}
+	return false
+}
+
+// connected reports whether somebody reads that stream.
+func connected(o core.Outlet) bool {
+	switch o := o.(type) {
+	case *stream:
+		return o.connected()
+	case *element:
+		return !o.b.plain && o.b.connected()
+	}
+	return false
 }
 
 // ask puts the question on the GET stream if one is open; otherwise it returns what is closed when one opens.
@@ -198,7 +219,7 @@ func (d *standing) tidy(now time.Time) {
 	late := d.expire(now)
 	d.mu.Unlock()
 	d.report(late)
-	d.stream.kept(now)
+	d.stream.tidy(now)
 }
 
 // negotiated is called once the revision is known: it decides whether events have ids.

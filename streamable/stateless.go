@@ -40,7 +40,7 @@ func (f *Front) answerStateless(c *carrier, r *http.Request, m *jsonrpc.Message,
 	x.client.Requested, _ = jsonrpc.String(claim.Version)
 	if no != nil {
 		if no.Err.Code == jsonrpc.CodeUnsupportedVersion {
-			no.Err = negotiate.UnsupportedVersion(x.served(r.Context()), claim.Version)
+			no.Err = negotiate.UnsupportedVersion(x.served(r), claim.Version)
 		}
 		c.refuse(r, m.ID, &refusal{status: no.Status, err: no.Err})
 		return
@@ -91,7 +91,7 @@ func (x *stateless) serve(ctx context.Context, cancel context.CancelCauseFunc) {
 		x.run(ctx)
 	}()
 	if x.m.Method == methodListen {
-		defer context.AfterFunc(x.f.drain, func() {
+		defer after(x.f.drain, func() {
 			x.st.Finish(jsonrpc.AppendResult(nil, x.m.ID, listenEnd(x.m.ID)))
 			cancel(exchange.Fail(exchange.ReasonClosed, nil))
 		})()
@@ -126,7 +126,8 @@ func (x *stateless) run(ctx context.Context) {
 	case resp.Error != nil:
 		x.st.finish(jsonrpc.AppendError(nil, id, resp.Error), answer{status: statelessStatus(resp.Error.Code)})
 	default:
-		x.st.Finish(jsonrpc.AppendResult(nil, id, resp.Result))
+		room := len(id) + len(resp.Result) + len(`{"jsonrpc":"2.0","id":,"result":{}}`)
+		x.st.Finish(jsonrpc.AppendResult(make([]byte, 0, room), id, resp.Result))
 	}
 }
 
@@ -195,7 +196,9 @@ func (x *stateless) write() error {
 
 // served returns what clients may speak here, for a refusal: what the server behind the bridge says, if it can
 // be asked.
-func (x *stateless) served(ctx context.Context) negotiate.Set {
+func (x *stateless) served(r *http.Request) negotiate.Set {
+	ctx, cancel := x.f.context(r)
+	defer cancel()
 	up, err := x.f.h.Open(ctx, x.client)
 	if err == nil {
 		defer up.Close()
@@ -214,6 +217,20 @@ func (x *stateless) servable(s negotiate.Set) negotiate.Set {
 		return all
 	}
 	return s & all
+}
+
+// after calls f when ctx ends. The function it returns takes that back, or waits until f has returned.
+func after(ctx context.Context, f func()) (stop func()) {
+	done := make(chan struct{})
+	halt := context.AfterFunc(ctx, func() {
+		defer close(done)
+		f()
+	})
+	return func() {
+		if !halt() {
+			<-done
+		}
+	}
 }
 
 // paramHeaders returns the Mcp-Param-* fields of h, nil if there are none.

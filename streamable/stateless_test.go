@@ -341,3 +341,22 @@ func TestSlowStatelessReader(t *testing.T) {
 		}
 	})
 }
+
+// A burst of an upstream is no slowness of the client.
+func TestBurst(t *testing.T) {
+	inBubble(t, &script{server: modernServer}, streamable.Options{}, func(t *testing.T, b *bed) {
+		const n = 50_000
+		b.script.call = func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			for i := range n {
+				if err := back.Notify(ctx, note("notifications/progress", `"`+strings.Repeat("x", 100)+`"`)); err != nil {
+					t.Errorf("note %d: %v", i, err)
+					break
+				}
+			}
+			return result(`{}`), nil
+		}
+		if r := b.postModern("1", "tools/call", `"name":"x"`); strings.Count(r.body, "event:") != n+1 {
+			t.Errorf("got %d events, want %d", strings.Count(r.body, "event:"), n+1)
+		}
+	})
+}

@@ -23,16 +23,17 @@ type stream struct {
 	counted bool     // finish counts a call out
 
 	mu      sync.Mutex
-	log     []entry // oldest first
-	first   uint64  // sequence number of log[0]; the first entry ever has 1
-	next    uint64  // of the first entry that was not taken
-	bytes   int     // in the log, with overhead
-	waiting int     // bytes not taken, with overhead
-	backlog int     // of them those that waited when the carrier came: it cannot have taken them yet
-	over    bool    // nothing more comes
-	ended   time.Time
-	answer  answer   // of a stateless exchange that is over
-	carrier *carrier // nil: nobody is connected
+	log     []entry       // oldest first
+	first   uint64        // sequence number of log[0]; the first entry ever has 1
+	next    uint64        // of the first entry that was not taken
+	bytes   int           // in the log, with overhead
+	waiting int           // bytes not taken, with overhead
+	backlog int           // of them those that waited when the carrier came: it cannot have taken them yet
+	over    bool          // nothing more comes
+	answer  answer        // of a stateless exchange that is over
+	carrier *carrier      // nil: nobody is connected
+	drained chan struct{} // nil unless somebody waits for the carrier to take something
+	waited  time.Duration // for the carrier since it last had everything
 }
 
 type entry struct {
@@ -40,8 +41,11 @@ type entry struct {
 	at   time.Time
 }
 
+// overhead is about what an entry takes beside its text.
+const overhead = 64
+
 // cost is what an entry counts against the bounds.
-func (e entry) cost() int { return len(e.data) + 64 }
+func (e entry) cost() int { return len(e.data) + overhead }
 
 // batchBytes is about how much take returns at a time.
 const batchBytes = 32 << 10
@@ -65,6 +69,7 @@ func (st *stream) Finish(msg []byte) { st.finish(msg, answer{}) }
 
 // finish is Finish with what the answer is to look like if it has not begun.
 func (st *stream) finish(msg []byte, a answer) {
+	st.room(len(msg))
 	st.settle(st.put(msg, true, a))
 	if st.owner != nil {
 		st.owner.retire(st)
@@ -76,9 +81,51 @@ func (st *stream) finish(msg []byte, a answer) {
 
 // append adds msg. The error is errEnded.
 func (st *stream) append(msg []byte, last bool) error {
+	st.room(len(msg))
 	sp := st.put(msg, last, answer{})
 	st.settle(sp)
 	return sp.err
+}
+
+// patience is how long senders wait altogether for a carrier that is behind. A burst is not to be
+// taken for slowness: who reads at all takes megabytes in this time.
+const patience = 250 * time.Millisecond
+
+// room waits until there is room for a message of n bytes, or patience is at its end. The caller holds no lock.
+func (st *stream) room(n int) {
+	st.mu.Lock()
+	if st.carrier == nil || st.fits(n+overhead) || st.waited >= patience {
+		st.mu.Unlock()
+		return
+	}
+	if st.drained == nil {
+		st.drained = make(chan struct{})
+	}
+	drained, left := st.drained, patience-st.waited
+	st.mu.Unlock()
+	begun := time.Now()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-drained:
+	case <-timer.C:
+	}
+	st.mu.Lock()
+	st.waited += time.Since(begun)
+	st.mu.Unlock()
+}
+
+// fits reports whether a message of that cost may wait for the carrier. The caller holds mu.
+func (st *stream) fits(cost int) bool {
+	return st.waiting == 0 || st.waiting+cost <= st.f.o.StreamBytes+st.backlog
+}
+
+// relieve lets those go on that wait for room. The caller holds mu.
+func (st *stream) relieve() {
+	if st.drained != nil {
+		close(st.drained)
+		st.drained = nil
+	}
 }
 
 // A spill is what did not fit when a message was put on a stream.
@@ -97,7 +144,7 @@ func (st *stream) put(msg []byte, last bool, a answer) (sp spill) {
 		return spill{err: errEnded}
 	}
 	if last {
-		st.over, st.ended, st.answer = true, time.Now(), a
+		st.over, st.answer = true, a
 	}
 	lonely := st.carrier == nil && st.prefix == "" && st.number != 0 // nobody can ever come for it
 	if msg != nil && !lonely {
@@ -126,8 +173,9 @@ const detailLogFull = "log_full"
 
 // push adds e to the log within its bounds. The caller holds mu.
 func (st *stream) push(e entry) (sp spill) {
-	if st.carrier != nil && st.waiting > 0 && st.waiting+e.cost() > st.f.o.StreamBytes+st.backlog {
+	if st.carrier != nil && !st.fits(e.cost()) {
 		sp.cut, st.carrier = st.carrier, nil
+		st.relieve()
 	}
 	sp.lost = st.trim(e.at, 1, e.cost())
 	st.log = append(st.log, e)
@@ -182,6 +230,9 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 	}
 	for i := int(st.next - st.first); i < len(st.log); i++ {
 		if len(dst) >= batchBytes {
+			if st.waiting <= st.f.o.StreamBytes/2 {
+				st.relieve()
+			}
 			return dst, streamMore
 		}
 		e := st.log[i]
@@ -193,6 +244,8 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 	if st.prefix == "" {
 		st.trim(time.Time{}, 0, 0)
 	}
+	st.relieve()
+	st.waited = 0
 	if st.over {
 		return dst, streamOver
 	}
@@ -256,7 +309,8 @@ func (st *stream) replace(c *carrier, more [][]byte) {
 	if st.carrier != nil {
 		st.carrier.signal()
 	}
-	st.carrier = c
+	st.carrier, st.waited = c, 0
+	st.relieve()
 	now := time.Now()
 	for _, msg := range more {
 		e := entry{msg, now}
@@ -273,6 +327,7 @@ func (st *stream) detach(c *carrier) {
 	defer st.mu.Unlock()
 	if st.carrier == c {
 		st.carrier = nil
+		st.relieve()
 	}
 }
 
@@ -283,12 +338,19 @@ func (st *stream) connected() bool {
 	return st.carrier != nil
 }
 
-// kept returns how many bytes the log holds and when the stream ended, after old entries were removed.
-func (st *stream) kept(now time.Time) (bytes int, ended time.Time) {
+// size returns how many bytes the log holds, with overhead.
+func (st *stream) size() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.trim(now, 0, 0)
-	return st.bytes, st.ended
+	return st.bytes
+}
+
+// tidy removes what is too old to be kept.
+func (st *stream) tidy(now time.Time) {
+	st.mu.Lock()
+	lost := st.trim(now, 0, 0)
+	st.mu.Unlock()
+	st.settle(spill{lost: lost})
 }
 
 // setPrefix gives events ids from here on. It is called before anything was taken.
