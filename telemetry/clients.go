@@ -24,6 +24,16 @@ type row struct {
 	// Unix milliseconds. first is that of this process; last is zero when not used since the last
 	// flush; day is the last day on which a legacy row was used.
 	first, last, day atomic.Int64
+
+	settled atomic.Bool // the outcome of the first Open has been counted
+}
+
+// settle asks for a flush when the first Open of the row has been counted: an Open may take longer than
+// the flush that the new row itself called for, and a client without a session would look odd.
+func (r *row) settle() {
+	if !r.settled.Load() && !r.settled.Swap(true) {
+		r.ledger.hurry()
+	}
 }
 
 const dayMillis = 24 * 60 * 60 * 1000

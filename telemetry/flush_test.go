@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -91,6 +92,31 @@ func TestFlushTimes(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantWrites(t, w, start, 250*time.Millisecond, 65*time.Second)
 	})
+}
+
+// An Open that takes longer than the flush of its new row is written soon after it ended: a kill right
+// after must not leave a client without a session.
+func TestSlowFirstOpenIsWrittenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		l, w := watch(t, "ledger.db")
+		slow := opener(func() { time.Sleep(600 * time.Millisecond) })
+		for range 2 { // the second is nothing new
+			if _, err := l.Handler(slow).Open(t.Context(), exchange.Client{Session: "s", Transport: exchange.StreamableHTTP}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		wantWrites(t, w, start, 250*time.Millisecond, 850*time.Millisecond)
+	})
+}
+
+// opener is a handler that only opens.
+type opener func()
+
+func (o opener) Open(context.Context, exchange.Client) (exchange.Session, error) {
+	o()
+	return nil, nil
 }
 
 func TestHeartbeat(t *testing.T) {

@@ -40,6 +40,7 @@ func (h *counted) Open(ctx context.Context, c exchange.Client) (exchange.Session
 	case !cancelled(ctx, err):
 		r.count(&r.failures)
 	}
+	r.settle()
 	if err != nil {
 		return nil, err
 	}
