@@ -20,6 +20,8 @@ const (
 	URLElicitation                     // elicitation/create, URL mode
 	SamplingTools                      // tools, toolChoice and array content in sampling/createMessage
 	Tasks                              // core tasks: tasks/*, task params, execution.taskSupport
+	AnyOutput                          // outputSchema and structuredContent of any JSON type
+	TitledEnums                        // elicitation forms with oneOf of const and title, and with multi-select fields
 	ListenSubscriptions                // subscriptions/listen
 
 	features = iota
@@ -44,6 +46,8 @@ var featureTable = [features]Set{
 	SamplingTools:       from(Rev20251125, Rev20260728), // 2025-11-25 client/sampling, Sampling with Tools
 	Tasks:               from(Rev20251125, Rev20251125), // 2025-11-25 basic/utilities/tasks; an extension since 2026-07-28 changelog, major 6
 	ListenSubscriptions: from(Rev20260728, Rev20260728), // 2026-07-28 basic/patterns/subscriptions
+	AnyOutput:           from(Rev20260728, Rev20260728), // 2026-07-28 server/tools, Output Schema (SEP-2106)
+	TitledEnums:         from(Rev20251125, Rev20260728), // 2025-11-25 client/elicitation, Requested Schema (SEP-1330)
 }
 
 // Has reports whether r has feature f. None has nothing.

@@ -94,9 +94,9 @@ func TestFeatures(t *testing.T) {
 		Rev20250326: {Handshake, Batching, Resumption, ServerRequests, AudioContent},
 		Rev20250618: {Handshake, Resumption, ServerRequests, VersionHeader, AudioContent, ResourceLinks, Elicitation},
 		Rev20251125: {Handshake, Resumption, PrimingEvent, ServerRequests, VersionHeader, AudioContent, ResourceLinks,
-			Elicitation, URLElicitation, SamplingTools, Tasks},
+			Elicitation, URLElicitation, SamplingTools, Tasks, TitledEnums},
 		Rev20260728: {InputRequired, RequestMeta, StandardHeaders, VersionHeader, AudioContent, ResourceLinks,
-			Elicitation, URLElicitation, SamplingTools, ListenSubscriptions},
+			Elicitation, URLElicitation, SamplingTools, AnyOutput, TitledEnums, ListenSubscriptions},
 	}
 	for _, r := range revisions {
 		var got []Feature

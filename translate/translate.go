@@ -50,11 +50,32 @@ type handler struct {
 	log     *slog.Logger
 }
 
-// Open opens next and returns its session as it is for a client without standard headers.
+// Open opens next and returns what lets c use it: the session below where both speak one era, which a sameSession
+// leaves as it is as far as c's revision defines what the server says, and a translation otherwise.
 func (h *handler) Open(ctx context.Context, c exchange.Client) (exchange.Session, error) {
+	if c.Revision.Modern() {
+		return h.openModern(ctx, c)
+	}
 	s, err := h.next.Open(ctx, c)
-	if err != nil || !c.Revision.Has(negotiate.StandardHeaders) {
-		return s, err
+	if err != nil {
+		return nil, err
+	}
+	if s.Server().Revision.Modern() {
+		return newDrive(h, c, s), nil
+	}
+	return s, nil
+}
+
+// openModern opens next for a client of the per-request era.
+func (h *handler) openModern(ctx context.Context, c exchange.Client) (exchange.Session, error) {
+	below := c
+	below.Capabilities = handshakeCapabilities(c.Capabilities)
+	s, err := h.next.Open(ctx, below)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Server().Revision.Modern() {
+		return newSuspend(h, c, s)
 	}
 	return &headerSession{Session: s, h: h, principal: c.Principal}, nil
 }
