@@ -168,6 +168,11 @@ func TestTooManyCalls(t *testing.T) {
 			t.Errorf("stateless: got %d %s", r.status, r.body)
 		}
 		leave()
+		synctest.Wait()
+		b.script.call = nil
+		if r := b.post(body, headers...); r.status != 200 {
+			t.Errorf("when the first has gone: got %d %s", r.status, r.body)
+		}
 	})
 }
 

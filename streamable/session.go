@@ -2,17 +2,12 @@ package streamable
 
 import (
 	"crypto/rand"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	core "github.com/mcp-dualstack/bridge/internal/session"
-	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
 // A session is one handshake-era client: its conversation and its streams.
@@ -34,13 +29,6 @@ type session struct {
 	streams  map[uint64]*stream // POST streams that can be resumed
 	finished []finished         // of them those that are over, oldest first
 	kept     int                // bytes in finished
-}
-
-// A finished stream can still be had for a while.
-type finished struct {
-	*stream
-	at    time.Time
-	bytes int
 }
 
 // newSession reserves a place for a session; nil when there is none. It is not in the table yet.
@@ -151,23 +139,6 @@ func (s *session) release() {
 	s.used = time.Now()
 }
 
-// expire ends s if it has been idle for too long and reports whether it has ended.
-func (s *session) expire(now time.Time) bool {
-	s.mu.Lock()
-	idle := s.open == 0 && now.Sub(s.used) >= s.f.o.IdleTimeout
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		return true
-	}
-	if !idle || s.core.Busy() > 0 {
-		return false
-	}
-	s.f.o.Logger.Info("session ended, idle", "session", s.core.Describe())
-	s.end(nil)
-	return true
-}
-
 // end ends the session and its streams and waits for its calls. cause nil means that the client wished it;
 // otherwise calls in flight get it as their error. It may be called more than once and waits every time.
 func (s *session) end(cause error) {
@@ -184,116 +155,6 @@ func (s *session) end(cause error) {
 	})
 }
 
-// newStream returns the stream of a POST, resumable if the revision has that.
-func (s *session) newStream(c *carrier) *stream {
-	st := newStream(s.f, c)
-	st.owner = s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.numbers++
-	st.number = s.numbers
-	if s.core.Revision().Has(negotiate.Resumption) {
-		st.prefix = s.prefix(st.number)
-		s.streams[st.number] = st
-	}
-	return st
-}
-
-// prefix is what ids of events on a stream begin with: "tag.stream.".
-func (s *session) prefix(stream uint64) string {
-	var space [64]byte
-	b := append(append(space[:0], s.tag...), '.')
-	return string(append(strconv.AppendUint(b, stream, 10), '.'))
-}
-
-// parseEventID reads the id of an event of this session.
-func (s *session) parseEventID(id string) (stream, event uint64, ok bool) {
-	rest, ok := strings.CutPrefix(id, s.tag+".")
-	if !ok {
-		return 0, 0, false
-	}
-	a, b, ok := strings.Cut(rest, ".")
-	stream, err1 := strconv.ParseUint(a, 10, 64)
-	event, err2 := strconv.ParseUint(b, 10, 64)
-	return stream, event, ok && err1 == nil && err2 == nil
-}
-
-// stream returns the POST stream of that number, nil if it is not kept.
-func (s *session) stream(number uint64) *stream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.prune(time.Now())
-	return s.streams[number]
-}
-
-// retire keeps a finished stream for a while.
-func (s *session) retire(st *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[st.number] == nil {
-		return
-	}
-	now := time.Now()
-	bytes := st.size()
-	s.finished = append(s.finished, finished{st, now, bytes})
-	s.kept += bytes
-	s.prune(now)
-}
-
-// prune lets go of finished streams, oldest first, that are too old, too many or too large together. The
-// newest stays whatever its size. The caller holds mu.
-func (s *session) prune(now time.Time) {
-	o := &s.f.o
-	for n := len(s.finished); n > 0; n-- {
-		old := s.finished[0]
-		over := n > 1 && (n > o.ReplayStreams || s.kept > o.ReplayBytes)
-		if !over && now.Sub(old.at) <= o.ReplayAge {
-			return
-		}
-		delete(s.streams, old.number)
-		s.kept -= old.bytes
-		s.finished[0] = finished{}
-		s.finished = s.finished[1:]
-	}
-}
-
-// watch starts the sweep unless it runs. The caller holds f.mu.
-func (f *Front) watch() {
-	if f.sweeping || f.draining {
-		return
-	}
-	f.sweeping = true
-	f.wg.Go(f.sweep) // ends with the last session or with the front
-}
-
-// sweepInterval is how often sessions are looked at. Expiry does not depend on it: lookup decides by the clock.
-const sweepInterval = 30 * time.Second
-
-// sweep ends idle sessions and lets go of what is too old to replay, until there are no sessions.
-func (f *Front) sweep() {
-	t := time.NewTicker(min(sweepInterval, f.o.IdleTimeout))
-	defer t.Stop()
-	for {
-		select {
-		case now := <-t.C:
-			for _, s := range f.all() {
-				if !s.expire(now) {
-					s.tidy(now)
-				}
-			}
-		case <-f.ctx.Done():
-			return
-		}
-		f.mu.Lock()
-		if len(f.sessions) == 0 {
-			f.sweeping = false
-			f.mu.Unlock()
-			return
-		}
-		f.mu.Unlock()
-	}
-}
-
 func (f *Front) all() []*session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -302,17 +163,6 @@ func (f *Front) all() []*session {
 		all = append(all, s)
 	}
 	return all
-}
-
-func (s *session) tidy(now time.Time) {
-	s.mu.Lock()
-	s.prune(now)
-	live := slices.Collect(maps.Values(s.streams))
-	s.mu.Unlock()
-	for _, st := range live {
-		st.tidy(now)
-	}
-	s.standing.tidy(now)
 }
 
 // dropped reports a message that did not reach the client.

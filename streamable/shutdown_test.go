@@ -41,6 +41,7 @@ func held(b *bed) (gets []*listener, listen, call *listener, session string) {
 func TestShutdownWithOpenStreams(t *testing.T) {
 	inBubble(t, &script{}, streamable.Options{}, func(t *testing.T, b *bed) {
 		gets, listen, call, s := held(b)
+		old := b.session("2025-03-26")
 		begun := time.Now()
 		done := make(chan error, 1)
 		go func() { done <- b.front.Shutdown(t.Context()) }()
@@ -58,6 +59,9 @@ func TestShutdownWithOpenStreams(t *testing.T) {
 				t.Errorf("%s: got %d, Retry-After %q, %s", name, r.status, r.header.Get("Retry-After"), r.body)
 			}
 		}
+		if r := b.post(`[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]`, old); r.status != 503 {
+			t.Errorf("batch: got %d, want 503", r.status)
+		}
 		if r := b.post(`{"jsonrpc":"2.0","method":"notifications/x"}`, s); r.status != 202 {
 			t.Errorf("notification: got %d, want 202", r.status)
 		}
@@ -71,8 +75,55 @@ func TestShutdownWithOpenStreams(t *testing.T) {
 		if err := <-done; err != nil || time.Since(begun) != 2*time.Second {
 			t.Errorf("ended with %v after %v", err, time.Since(begun))
 		}
-		if n := b.script.closes(); n != 4 {
-			t.Errorf("upstream sessions closed: %d, want 4", n)
+		if n := b.script.closes(); n != 5 {
+			t.Errorf("upstream sessions closed: %d, want 5", n)
+		}
+		if sessions, _, _ := b.front.Held(); sessions != 0 {
+			t.Errorf("%d sessions left", sessions)
+		}
+	})
+}
+
+// A handshake that is under way when the shutdown begins leaves no session behind.
+func TestShutdownDuringInitialize(t *testing.T) {
+	inBubble(t, &script{}, streamable.Options{}, func(t *testing.T, b *bed) {
+		opened := make(chan struct{})
+		b.script.open = func(context.Context, exchange.Client) error {
+			<-opened
+			return nil
+		}
+		got := make(chan reply)
+		go func() { got <- b.post(initialize("2025-06-18")) }()
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- b.front.Shutdown(t.Context()) }()
+		synctest.Wait()
+		close(opened)
+		if r := <-got; r.status != 503 || r.header.Get("Mcp-Session-Id") != "" {
+			t.Errorf("got %d, session %q", r.status, r.header.Get("Mcp-Session-Id"))
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := b.script.closes(); n != 1 {
+			t.Errorf("upstream sessions closed: %d, want 1", n)
+		}
+	})
+}
+
+// The server may end before its session is in the table.
+func TestUpstreamEndsAtOnce(t *testing.T) {
+	inBubble(t, &script{done: make(chan struct{})}, streamable.Options{MaxSessions: 1}, func(t *testing.T, b *bed) {
+		close(b.script.done)
+		for range 3 {
+			s := b.session("2025-06-18")
+			synctest.Wait()
+			if r := b.post(callOne, s); r.status != 404 {
+				t.Errorf("got %d, want 404", r.status)
+			}
+		}
+		if sessions, _, _ := b.front.Held(); sessions != 0 {
+			t.Errorf("%d sessions left", sessions)
 		}
 	})
 }
@@ -98,6 +149,16 @@ func TestShutdownRunsOutOfTime(t *testing.T) {
 func TestCloseAtOnce(t *testing.T) {
 	inBubble(t, &script{}, streamable.Options{}, func(t *testing.T, b *bed) {
 		held(b)
+		synctest.Wait()
+		ended := make(chan error, 1)
+		b.script.call = func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			_ = back.Notify(ctx, note("notifications/progress", `{}`))
+			resp, err := wait(ctx, req, back)
+			ended <- err
+			return resp, err
+		}
+		body, headers := modern("1", "tools/call", `"name":"x"`)
+		b.open(http.MethodPost, body, headers...).event()
 		conn, err := b.http.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -113,6 +174,9 @@ func TestCloseAtOnce(t *testing.T) {
 		}
 		if err := b.front.Close(); err != nil {
 			t.Errorf("second time: %v", err)
+		}
+		if f, ok := errors.AsType[*exchange.Failure](<-ended); !ok || f.Reason != exchange.ReasonClosed {
+			t.Errorf("stateless call ended by %v", f)
 		}
 	})
 }

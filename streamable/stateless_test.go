@@ -136,6 +136,7 @@ func TestStatelessStatus(t *testing.T) {
 		{"server's own code", ofServer(-32005), nil, 200, `{"code":-32005,"message":"m"}`, ""},
 		{"schema check", exchange.Response{}, &exchange.Error{Code: -32020, Message: "h"}, 400, `{"code":-32020,"message":"h"}`, ""},
 		{"busy", exchange.Response{}, &exchange.Failure{Reason: exchange.ReasonBusy, RetryAfter: 1500 * time.Millisecond}, 503, `"reason":"upstream_busy"`, "2"},
+		{"busy, unknown for how long", exchange.Response{}, exchange.Fail(exchange.ReasonBusy, nil), 503, `"reason":"upstream_busy"`, "1"},
 		{"lost", exchange.Response{}, exchange.Fail(exchange.ReasonLost, errors.New("secret")), 200, `"reason":"upstream_lost"`, ""},
 		{"another error", exchange.Response{}, errors.New("secret"), 200, `"reason":"bridge_error"`, ""},
 		{"era", exchange.Response{}, &exchange.Failure{Reason: exchange.ReasonEra, Served: negotiate.Legacy}, 400, `{"supported":["2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2026-07-28"}`, ""},
@@ -320,6 +321,18 @@ func TestListen(t *testing.T) {
 			want(t, "after the end", l.event(), "")
 		}
 	})
+}
+
+// A listen that never began has failed, whatever the reason.
+func TestListenFails(t *testing.T) {
+	b := newBed(t, &script{server: modernServer}, streamable.Options{})
+	b.script.call = func(context.Context, exchange.Request, exchange.Peer) (exchange.Response, error) {
+		return exchange.Response{}, exchange.Fail(exchange.ReasonLost, nil)
+	}
+	r := b.postModern("9", "subscriptions/listen", `"notifications":{}`)
+	if r.status != 200 || !strings.Contains(r.body, `"id":9,"error":{"code":-32603`) {
+		t.Errorf("got %d %s", r.status, r.body)
+	}
 }
 
 // A stateless stream that is not read is cut off, and that cancels the call.

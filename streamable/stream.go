@@ -28,7 +28,6 @@ type stream struct {
 	next    uint64        // of the first entry that was not taken
 	bytes   int           // in the log, with overhead
 	waiting int           // bytes not taken, with overhead
-	backlog int           // of them those that waited when the carrier came: it cannot have taken them yet
 	over    bool          // nothing more comes
 	answer  answer        // of a stateless exchange that is over
 	carrier *carrier      // nil: nobody is connected
@@ -117,7 +116,7 @@ func (st *stream) room(n int) {
 
 // fits reports whether a message of that cost may wait for the carrier. The caller holds mu.
 func (st *stream) fits(cost int) bool {
-	return st.waiting == 0 || st.waiting+cost <= st.f.o.StreamBytes+st.backlog
+	return st.waiting == 0 || st.waiting+cost <= st.f.o.StreamBytes
 }
 
 // relieve lets those go on that wait for room. The caller holds mu.
@@ -239,7 +238,6 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 		dst = sse.AppendEvent(dst, sse.Event{Name: "message", ID: st.eventID(st.next), Data: e.data})
 		st.next++
 		st.waiting -= e.cost()
-		st.backlog = max(0, st.backlog-e.cost())
 	}
 	if st.prefix == "" {
 		st.trim(time.Time{}, 0, 0)
@@ -318,7 +316,6 @@ func (st *stream) replace(c *carrier, more [][]byte) {
 		st.bytes += e.cost()
 		st.waiting += e.cost()
 	}
-	st.backlog = st.waiting
 }
 
 // detach takes c off, if it is the carrier.

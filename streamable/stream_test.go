@@ -84,12 +84,16 @@ func TestNewestGETStreamWins(t *testing.T) {
 	inBubble(t, &script{}, streamable.Options{}, func(t *testing.T, b *bed) {
 		s := b.session("2025-06-18")
 		old := b.listen(s)
+		begun := time.Now()
 		fresh := b.listen(s)
 		if err := b.script.last().Back.Notify(t.Context(), note("notifications/message", `{}`)); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "new stream", fresh.event(), message("TAG.0.1", `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`))
 		want(t, "old stream", old.event(), "")
+		if d := time.Since(begun); d != 0 {
+			t.Errorf("the old stream ended after %v", d)
+		}
 	})
 }
 
@@ -258,6 +262,58 @@ func TestFinishedExchangesAreBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is kept is let go of in time, also when nobody comes for it.
+func TestKeptStreamsAreTidied(t *testing.T) {
+	inBubble(t, &script{}, streamable.Options{ReplayBytes: 2000}, func(t *testing.T, b *bed) {
+		s := b.session("2025-06-18")
+		l := b.listen(s)
+		_ = b.script.last().Back.Notify(t.Context(), note("notifications/message", `{}`))
+		l.event()
+		for range 50 {
+			b.post(`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`, s)
+		}
+		_, streams, bytes := b.front.Held()
+		if bytes < 1500 || bytes > 2500 || streams < 5 || streams > 20 {
+			t.Errorf("kept %d streams with %d bytes, of at most about 2000", streams, bytes)
+		}
+		steps := make(chan string)
+		b.script.call = stepped(steps)
+		call := b.open(http.MethodPost, callOne, s)
+		steps <- "a"
+		call.event()
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		if _, streams, bytes := b.front.Held(); streams != 1 || bytes != 0 {
+			t.Errorf("after 6 minutes: kept %d streams with %d bytes, want the one in flight and nothing in it", streams, bytes)
+		}
+		close(steps)
+		want(t, "response", call.event(), message("TAG.52.2", doneFive))
+	})
+}
+
+func TestHeldNotificationsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    streamable.Options
+		want int
+	}{{"count", streamable.Options{ReplayEvents: 7}, 7}, {"bytes", streamable.Options{StreamBytes: 1000}, 12}} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, &script{}, c.o, func(t *testing.T, b *bed) {
+				b.session("2025-06-18")
+				kept := 0
+				for range 50 {
+					if b.script.last().Back.Notify(t.Context(), note("notifications/message", `{"data":"0123456789"}`)) == nil {
+						kept++
+					}
+				}
+				if kept != c.want {
+					t.Errorf("kept %d, want %d", kept, c.want)
+				}
+			})
+		})
+	}
 }
 
 // R35: the stream of a reader that does not read is cut at its bound; the session recovers and nobody
@@ -441,6 +497,18 @@ func TestQuestionWithoutALink(t *testing.T) {
 			<-got
 			b.send(http.MethodDelete, "", s)
 			<-call
+		})
+	})
+	t.Run("session ends", func(t *testing.T) {
+		inBubble(t, &script{}, streamable.Options{}, func(t *testing.T, b *bed) {
+			s := b.session("2025-06-18")
+			begun := time.Now()
+			got := start(b)
+			synctest.Wait()
+			b.send(http.MethodDelete, "", s)
+			if o := <-got; o.err == nil || time.Since(begun) != 0 {
+				t.Errorf("got %v after %v", o.err, time.Since(begun))
+			}
 		})
 	})
 	t.Run("nowhere", func(t *testing.T) {
