@@ -231,15 +231,17 @@ func (s *Session) newest(id string) *call {
 	return nil
 }
 
-// Suspendable returns the outlet of the oldest call in flight during which a server may ask, or nil
-// (translation.md 9: where a question goes that has no link and no standing stream).
-func (s *Session) Suspendable() Outlet {
+// Suspendable returns the outlet of the oldest call in flight during which a server may ask and whose outlet
+// can be used, or nil (translation.md 9: where a question goes that has no link and no standing stream).
+func (s *Session) Suspendable(usable func(Outlet) bool) Outlet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.inFlight {
 		switch c.method {
 		case "tools/call", "prompts/get", "resources/read":
-			return c.reply
+			if usable(c.reply) {
+				return c.reply
+			}
 		}
 	}
 	return nil
