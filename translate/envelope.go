@@ -1,0 +1,95 @@
+package translate
+
+import (
+	"bytes"
+
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// Values of resultType (2026-07-28 schema, ResultType).
+const (
+	resultComplete      = "complete"
+	resultInputRequired = "input_required"
+)
+
+// withoutEnvelope is T7: a result of 2026-07-28 without what only that revision has.
+func withoutEnvelope(r []byte) []byte {
+	if is(jsonrpc.Get(r, "resultType"), resultComplete) {
+		r = jsonrpc.Delete(r, "resultType")
+	}
+	r = jsonrpc.Delete(r, "ttlMs")
+	r = jsonrpc.Delete(r, "cacheScope")
+	return withoutReserved(r)
+}
+
+// withoutReserved returns params or a result without the _meta keys that are the bridge's, and without a _meta
+// that this empties.
+func withoutReserved(obj []byte) []byte {
+	meta := jsonrpc.Get(obj, "_meta")
+	if !mayBeReserved(meta) {
+		return obj
+	}
+	rest := jsonrpc.DeleteFunc(meta, negotiate.IsReserved)
+	switch {
+	case same(rest, meta):
+		return obj
+	case isEmpty(rest):
+		return jsonrpc.Delete(obj, "_meta")
+	}
+	return jsonrpc.Set(obj, rest, "_meta")
+}
+
+// mayBeReserved reports whether a _meta can have a key under a reserved prefix. \u may hide a letter.
+func mayBeReserved(meta []byte) bool {
+	return bytes.Contains(meta, []byte("mcp")) || mayHave(meta, "modelcontextprotocol")
+}
+
+// complete is T8: the result of a handshake-era server as a final one of 2026-07-28. info is the server's raw
+// Implementation, nil if it has none that is valid. One that says what it is (resultType) but is not final stays as it is.
+func complete(method string, r, info []byte) []byte {
+	switch t := jsonrpc.Get(r, "resultType"); {
+	case t == nil:
+		r = jsonrpc.Set(r, []byte(`"`+resultComplete+`"`), "resultType")
+	case !is(t, resultComplete):
+		return r
+	}
+	if cacheable(method) {
+		r = withCache(r)
+	}
+	meta := jsonrpc.Get(r, "_meta")
+	if info == nil || jsonrpc.Get(meta, negotiate.MetaServerInfo) != nil {
+		return r
+	}
+	return jsonrpc.Set(r, jsonrpc.Set(meta, info, negotiate.MetaServerInfo), "_meta")
+}
+
+// cacheable reports whether results of the method say how long they may be kept (2026-07-28 schema, CacheableResult).
+func cacheable(method string) bool {
+	switch method {
+	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
+		return true
+	}
+	return false
+}
+
+// withCache returns r with valid ttlMs and cacheScope: 0 and private where the server gave none.
+func withCache(r []byte) []byte {
+	if !isNatural(jsonrpc.Get(r, "ttlMs")) {
+		r = jsonrpc.Set(r, []byte("0"), "ttlMs")
+	}
+	if s := jsonrpc.Get(r, "cacheScope"); !is(s, "public") && !is(s, "private") {
+		r = jsonrpc.Set(r, []byte(`"private"`), "cacheScope")
+	}
+	return r
+}
+
+// isNatural reports whether raw is an integer of at least 0 without fraction or exponent.
+func isNatural(raw []byte) bool {
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(raw) > 0
+}

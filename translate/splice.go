@@ -1,0 +1,104 @@
+package translate
+
+import (
+	"bytes"
+
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+)
+
+// The functions of this file edit checked JSON text. What they do not change keeps its bytes, and when they
+// change nothing they return the slice they were given.
+
+// mapElements returns arr with what f makes of each element in its place: the same slice keeps it, nil removes it.
+// f may return several elements, joined by commas. What is not an array comes back as it was.
+func mapElements(arr []byte, f func(e []byte) []byte) []byte {
+	if !jsonrpc.IsArray(arr) {
+		return arr
+	}
+	var out []byte // nil as long as nothing has changed
+	kept := false
+	done := bytes.IndexByte(arr, '[') + 1 // where the element before ended
+	jsonrpc.Elements(arr, func(e []byte) bool {
+		start := done
+		for isBetween(arr[start]) {
+			start++
+		}
+		r := f(e)
+		if out == nil && !same(r, e) {
+			out = append(make([]byte, 0, len(arr)+len(r)), arr[:done]...)
+		}
+		if r != nil && out != nil {
+			if kept {
+				out = append(out, arr[done:start]...)
+			}
+			out = append(out, r...)
+		}
+		kept = kept || r != nil
+		done = start + len(e)
+		return true
+	})
+	if out == nil {
+		return arr
+	}
+	return append(out, arr[done:]...)
+}
+
+// isBetween reports whether c can stand between the elements of an array.
+func isBetween(c byte) bool {
+	switch c {
+	case ' ', '\t', '\r', '\n', ',':
+		return true
+	}
+	return false
+}
+
+// same reports whether a and b are one slice, or both nothing.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// setChanged returns obj with the member name set to value, or obj itself if value is the slice old that was there.
+func setChanged(obj, value, old []byte, name string) []byte {
+	if same(value, old) {
+		return obj
+	}
+	return jsonrpc.Set(obj, value, name)
+}
+
+// mayHave reports whether a member called name can be anywhere in text. It is much faster than to look, and almost
+// always the answer is no. \u may hide a letter.
+func mayHave(text []byte, name string) bool {
+	return bytes.Contains(text, []byte(name)) || bytes.Contains(text, []byte(`\u`))
+}
+
+// is reports whether raw is the JSON string s.
+func is(raw []byte, s string) bool {
+	if len(raw) == len(s)+2 && raw[0] == '"' && string(raw[1:len(raw)-1]) == s {
+		return true
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return false
+	}
+	got, ok := jsonrpc.String(raw)
+	return ok && got == s
+}
+
+// compact returns raw without the blanks between its tokens.
+func compact(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for quoted, i := false, 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case quoted && c == '\\':
+			out = append(out, c)
+			i++
+			c = raw[i]
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
