@@ -1,7 +1,9 @@
 // Package translate makes a server of one era answer a client of another.
 //
-// Where both speak the same era, which is all that is built today, the bytes pass untouched and the package only
-// checks the Mcp-Param-* headers of stateless tool calls against the schema that the tool was last served with.
+// Where both speak the same era the bytes pass untouched, except for what the client's own revision does not define
+// (payload), and the Mcp-Param-* headers of stateless tool calls are checked against the schema that the tool was last
+// served with. A handshake-era client in front of a modern server gets a drive, a modern client in front of a
+// handshake-era server a suspension. The rules are translation.md.
 package translate
 
 import (
@@ -10,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
-	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
@@ -19,9 +20,25 @@ type Options struct {
 	MaxSchemas int           // tools whose annotations are remembered; zero: 4096
 	UnknownFor time.Duration // how long a tool that no list named is not looked for again; zero: 30 s
 	Logger     *slog.Logger  // nil: silent
+
+	// Info is the raw Implementation object of the bridge. It names what the bridge asks of a modern server itself, and stands in
+	// for the name and version of a server that gives none to clients whose handshake demands them. nil: the bridge's name.
+	Info []byte
+
+	// UpstreamHTTP says that a modern server is reached over HTTP: tools whose x-mcp-header annotations break the
+	// rules cannot be called there, and are left out of lists (translation.md 11).
+	UpstreamHTTP bool
+
+	// Subscriptions of handshake-era sessions with a modern server (translation.md 8.2): URIs of one session, and of all together.
+	MaxSubscriptions int // zero: 256
+	MaxListenURIs    int // zero: 4096
 }
 
 const (
+	defaultInfo             = `{"name":"mcp-dualstack-bridge","version":"0"}`
+	defaultMaxSubscriptions = 256
+	defaultMaxListenURIs    = 4096
+
 	defaultMaxSchemas = 4096
 	defaultUnknownFor = 30 * time.Second
 )
@@ -41,13 +58,38 @@ func Handler(next exchange.Handler, o *Options) exchange.Handler {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &handler{next: next, schemas: newSchemas(opts), log: opts.Logger}
+	if opts.Info == nil {
+		opts.Info = []byte(defaultInfo)
+	}
+	if opts.MaxSubscriptions == 0 {
+		opts.MaxSubscriptions = defaultMaxSubscriptions
+	}
+	if opts.MaxListenURIs == 0 {
+		opts.MaxListenURIs = defaultMaxListenURIs
+	}
+	h := &handler{
+		next: next, schemas: newSchemas(opts), log: opts.Logger, info: opts.Info, headers: opts.UpstreamHTTP,
+		maxSubscriptions: opts.MaxSubscriptions, maxListenURIs: opts.MaxListenURIs,
+	}
+	h.watches.h = h
+	return h
 }
 
 type handler struct {
 	next    exchange.Handler
 	schemas *schemas
+	watches watches
 	log     *slog.Logger
+
+	info    []byte // Options.Info
+	headers bool   // Options.UpstreamHTTP
+
+	maxSubscriptions, maxListenURIs int
+}
+
+// payload returns the transforms for a client in front of a server.
+func (h *handler) payload(client, server negotiate.Revision) *payload {
+	return &payload{client: client, server: server, headers: h.headers && server.Modern(), log: h.log}
 }
 
 // Open opens next and returns what lets c use it: the session below where both speak one era, which a sameSession
@@ -56,14 +98,16 @@ func (h *handler) Open(ctx context.Context, c exchange.Client) (exchange.Session
 	if c.Revision.Modern() {
 		return h.openModern(ctx, c)
 	}
-	s, err := h.next.Open(ctx, c)
+	below := c
+	below.Back = h.payload(c.Revision, negotiate.None).asking(c.Back)
+	s, err := h.next.Open(ctx, below)
 	if err != nil {
 		return nil, err
 	}
 	if s.Server().Revision.Modern() {
 		return newDrive(h, c, s), nil
 	}
-	return s, nil
+	return newSame(h, c, s), nil
 }
 
 // openModern opens next for a client of the per-request era.
@@ -77,48 +121,5 @@ func (h *handler) openModern(ctx context.Context, c exchange.Client) (exchange.S
 	if !s.Server().Revision.Modern() {
 		return newSuspend(h, c, s)
 	}
-	return &headerSession{Session: s, h: h, principal: c.Principal}, nil
-}
-
-// A headerSession is a modern client's session with a modern server.
-type headerSession struct {
-	exchange.Session
-	h         *handler
-	principal string
-}
-
-// Call passes req on, after the check of a tools/call that came with headers (translation.md 3.1 step 9).
-func (s *headerSession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
-	switch req.Method {
-	case "tools/list":
-		resp, err := s.Session.Call(ctx, req, back)
-		if err == nil && resp.Error == nil {
-			s.h.schemas.learn(s.principal, resp.Result)
-		}
-		return resp, err
-	case "tools/call":
-		if req.Header != nil {
-			if e := s.check(ctx, req); e != nil {
-				return exchange.Response{Error: e}, nil
-			}
-		}
-	}
-	return s.Session.Call(ctx, req, back)
-}
-
-func (s *headerSession) check(ctx context.Context, req exchange.Request) *exchange.Error {
-	name, ok := jsonrpc.String(jsonrpc.Get(req.Params, "name"))
-	if !ok {
-		return nil // the server says what is wrong with it
-	}
-	params, known := s.h.schemas.lookup(s.principal, name)
-	if !known {
-		if err := s.h.schemas.fetch(ctx, s.principal, name, req, s.Session); err != nil {
-			s.h.log.Warn("tools/list for the header check", "err", err)
-		}
-		if params, known = s.h.schemas.lookup(s.principal, name); !known {
-			return nil
-		}
-	}
-	return negotiate.CheckParams(req.Header, jsonrpc.Get(req.Params, "arguments"), params)
+	return newModern(h, c, s), nil
 }

@@ -158,13 +158,6 @@ func TestCallsAtOnceShareOneFetch(t *testing.T) {
 	})
 }
 
-func TestHandshakeClientIsServedByTheSessionBelow(t *testing.T) {
-	up := &server{}
-	if s := open(t, translate.Handler(up, nil), negotiate.Rev20251125); s != exchange.Session(up) {
-		t.Errorf("got %T, want the upstream's own session", s)
-	}
-}
-
 func TestCacheIsBounded(t *testing.T) {
 	up := &server{}
 	s := open(t, translate.Handler(up, &translate.Options{MaxSchemas: 1}), negotiate.Rev20260728)

@@ -1,0 +1,86 @@
+package translate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+// A modernSession is a modern client's session with a modern server. What it passes on is changed only where the
+// client's revision has no words for it.
+type modernSession struct {
+	exchange.Session
+	h         *handler
+	pay       *payload
+	principal string
+}
+
+func newModern(h *handler, c exchange.Client, s exchange.Session) *modernSession {
+	return &modernSession{Session: s, h: h, pay: h.payload(c.Revision, s.Server().Revision), principal: c.Principal}
+}
+
+// Server says who answers. Clients of every era are served.
+func (s *modernSession) Server() exchange.Server {
+	server := s.Session.Server()
+	server.Served = negotiate.All
+	return server
+}
+
+// Call passes req on, after the check of a tools/call that came with headers (translation.md 3.1 step 9).
+func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+	if req.Method == "tools/call" && req.Header != nil {
+		if e := s.check(ctx, req); e != nil {
+			return exchange.Response{Error: e}, nil
+		}
+	}
+	resp, err := s.Session.Call(ctx, req, back)
+	switch {
+	case err != nil:
+		return resp, err
+	case resp.Error != nil:
+		return s.refusal(resp)
+	case s.undeclaredTask(req, resp.Result):
+		return exchange.Response{}, exchange.Fail(exchange.ReasonInvalid, errors.New("a task for a client that did not declare the extension"))
+	}
+	if req.Method == "tools/list" {
+		s.h.schemas.learn(s.principal, resp.Result)
+	}
+	resp.Result = s.pay.result(req.Method, resp.Result)
+	return resp, nil
+}
+
+// refusal passes the server's error on, unless it is none that its revision allows (translation.md 6.6, 13).
+func (s *modernSession) refusal(resp exchange.Response) (exchange.Response, error) {
+	if resp.Error.Code == jsonrpc.CodeURLElicitation {
+		return exchange.Response{}, exchange.Fail(exchange.ReasonInvalid, resp.Error)
+	}
+	return resp, nil
+}
+
+// undeclaredTask reports whether the result is a task for a client that knows none (translation.md 10).
+func (s *modernSession) undeclaredTask(req exchange.Request, result []byte) bool {
+	if !mayHave(result, "resultType") || !is(jsonrpc.Get(result, "resultType"), "task") {
+		return false
+	}
+	return jsonrpc.Get(req.Params, "_meta", negotiate.MetaCapabilities, "extensions", negotiate.ExtensionTasks) == nil
+}
+
+func (s *modernSession) check(ctx context.Context, req exchange.Request) *exchange.Error {
+	name, ok := jsonrpc.String(jsonrpc.Get(req.Params, "name"))
+	if !ok {
+		return nil // the server says what is wrong with it
+	}
+	params, known := s.h.schemas.lookup(s.principal, name)
+	if !known {
+		if err := s.h.schemas.fetch(ctx, s.principal, name, req, s.Session); err != nil {
+			s.h.log.Warn("tools/list for the header check", "err", err)
+		}
+		if params, known = s.h.schemas.lookup(s.principal, name); !known {
+			return nil
+		}
+	}
+	return negotiate.CheckParams(req.Header, jsonrpc.Get(req.Params, "arguments"), params)
+}
