@@ -71,6 +71,9 @@ var importTable = map[string]rule{
 	// For tests only.
 	"exchange/exchangetest": {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{"github.com/google/go-cmp"}, by: []string{"nobody"}},
 	"internal/memhttp":      {by: []string{"nobody"}},
+	"internal/schematest":   {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{"github.com/google/jsonschema-go"}, by: []string{"nobody"}},
+	"test/harness":          {by: []string{"nobody"}},
+	"test/streams/server":   {by: []string{"nobody"}},
 }
 
 var transportMay = []string{"exchange", "negotiate", "internal/jsonrpc", "internal/sse", "internal/session"}
