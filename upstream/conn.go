@@ -41,6 +41,7 @@ type conn struct {
 	questions map[string]*question // by the server's raw id
 	asked     int                  // questions that have not been answered
 	ghosts    ghosts
+	quiet     chan struct{} // closed when the last ghost has been answered; nil when nobody waits
 }
 
 // A call is a request that waits for the server. Its fields do not change but for asked, which mu of

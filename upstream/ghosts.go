@@ -1,6 +1,9 @@
 package upstream
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Ghosts are cancelled calls of which the server may still speak: it has not answered them, and may not
 // have read the cancellation. While there are any, a message without a link may be theirs.
@@ -32,4 +35,35 @@ func (g *ghosts) sweep() {
 			delete(*g, id)
 		}
 	}
+}
+
+// exorcise takes a ghost out whose answer has come. The caller holds mu.
+func (c *conn) exorcise(id int64) {
+	c.ghosts.drop(id)
+	if len(c.ghosts) == 0 && c.quiet != nil {
+		close(c.quiet)
+		c.quiet = nil
+	}
+}
+
+// settled waits until every cancelled call has been answered. It reports false when ctx ends or the
+// connection does before that.
+func (c *conn) settled(ctx context.Context) bool {
+	c.mu.Lock()
+	if c.ended != nil || len(c.ghosts) == 0 {
+		defer c.mu.Unlock()
+		return c.ended == nil
+	}
+	if c.quiet == nil {
+		c.quiet = make(chan struct{})
+	}
+	quiet := c.quiet
+	c.mu.Unlock()
+	select {
+	case <-quiet:
+		return true
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
+	return false
 }

@@ -119,7 +119,7 @@ func (u *Upstream) handshake(ctx context.Context, conn *conn, c exchange.Client)
 		conn.close()
 		return nil, err
 	}
-	server.Served = u.learn(server)
+	server.Served = u.served(u.learn(server))
 	conn.become(server.Revision, c.Back)
 	u.o.Logger.Info("upstream session opened", "revision", server.Revision.String(), "offered", c.Revision.String())
 	return &legacySession{c: conn, server: server}, nil

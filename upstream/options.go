@@ -1,13 +1,16 @@
 package upstream
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
 // Options configure an Upstream. The zero value of each field is the default.
 type Options struct {
-	Era    string       // "legacy" or "modern": the operator knows; anything else, such as "auto": probe
+	Era    string       // "legacy" or "modern": the operator knows; "auto" or "": probe
 	Info   []byte       // raw Implementation object shown to the server where no client gave one; nil: the bridge's name
 	Logger *slog.Logger // nil: silent
 
@@ -20,8 +23,63 @@ type Options struct {
 	ProbeTimeout time.Duration // for an answer to server/discover before the server counts as legacy; 0: 3 s
 	OpenTimeout  time.Duration // for a connection and its handshake; 0: 30 s
 
+	// Translated says that something above speaks the other era for a client whose era the server does not
+	// have: Open then answers with a session of the server's era instead of era_unsupported.
+	Translated bool
+
+	// Sharing says how clients share a server of the handshake era (translation.md 12). "auto", "dedicated"
+	// and "": handshake-era clients have a connection each, the others use the pool. "pool": all use the pool.
+	// "shared": all use one connection and none can be asked anything; it needs Stateless.
+	Sharing   string
+	Stateless bool // the operator vouches that the server keeps nothing for a client between requests
+
+	MaskCapabilities []string // client capabilities that the pool hides: elicitation, elicitation.url, sampling, roots, ids of extensions...
+	MayAsk           []string // tools during which the pool lets the server ask the client; nil: every request may
+
+	MaxLeases        int           // sessions of the pool per principal and set of client capabilities; 0: 16
+	LeaseWait        time.Duration // for a session of the pool, then upstream_busy; 0: 5 s
+	IdleLife         time.Duration // of a session of the pool that nobody uses; 0: 5 min
+	MaxWatchers      int           // sessions that hear changes through the pool; 0: 4096
+	MaxSubscriptions int           // URIs subscribed to through the pool, per principal; 0: 4096
+
+	// Bound is told the name of a bound when it is reached, one of the Bound constants. It must not block.
+	// Nil: nobody is.
+	Bound func(name string)
+
+	HTTP *HTTPOptions // of a server behind a URL; nil: the defaults
+
 	CloseGrace time.Duration // between end of input and SIGTERM, and for what is still to be written; 0: 2 s
 	TermGrace  time.Duration // between SIGTERM and SIGKILL; 0: 2 s
+}
+
+// Names of bounds, for Options.Bound.
+const (
+	BoundSessions      = "sessions"           // MaxSessions
+	BoundLeases        = "leases"             // MaxLeases
+	BoundLeaseWait     = "lease_wait"         // LeaseWait: a call was refused
+	BoundWatchers      = "watchers"           // MaxWatchers
+	BoundSubscriptions = "pool_subscriptions" // MaxSubscriptions
+)
+
+func (o *Options) reached(bound string) {
+	if o.Bound != nil {
+		o.Bound(bound)
+	}
+}
+
+// Validate reports every field that cannot be.
+func (o *Options) Validate() error {
+	var errs []error
+	if !slices.Contains([]string{"", "auto", "legacy", "modern"}, o.Era) {
+		errs = append(errs, fmt.Errorf("era %q is none of auto, legacy, modern", o.Era))
+	}
+	if !slices.Contains([]string{"", "auto", "dedicated", "pool", "shared"}, o.Sharing) {
+		errs = append(errs, fmt.Errorf("sharing %q is none of auto, dedicated, pool, shared", o.Sharing))
+	}
+	if o.Sharing == "shared" && !o.Stateless {
+		errs = append(errs, errors.New("sharing \"shared\" needs the server to be declared stateless"))
+	}
+	return errors.Join(errs...)
 }
 
 const defaultInfo = `{"name":"mcp-dualstack-bridge","version":"0"}`
@@ -44,6 +102,12 @@ func (o *Options) withDefaults() Options {
 	def(&d.MaxQuestions, 64)
 	def(&d.ProbeTimeout, 3*time.Second)
 	def(&d.OpenTimeout, 30*time.Second)
+	def(&d.MaxLeases, 16)
+	def(&d.LeaseWait, 5*time.Second)
+	def(&d.IdleLife, 5*time.Minute)
+	def(&d.MaxWatchers, 4096)
+	def(&d.MaxSubscriptions, 4096)
+	d.HTTP = d.HTTP.withDefaults()
 	def(&d.CloseGrace, 2*time.Second)
 	def(&d.TermGrace, 2*time.Second)
 	return d

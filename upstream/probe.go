@@ -41,8 +41,11 @@ func (u *Upstream) Probe(ctx context.Context) (Verdict, error) {
 // clients that was alive a moment ago.
 func (u *Upstream) resolve(ctx context.Context, shared bool) (Verdict, *conn, error) {
 	u.mu.Lock()
-	if u.closed {
+	if u.closed || u.fault != nil {
 		u.mu.Unlock()
+		if u.fault != nil {
+			return Verdict{}, nil, u.fault
+		}
 		return Verdict{}, nil, exchange.Fail(exchange.ReasonClosed, nil)
 	}
 	if v := u.verdict; v != nil && (!shared || !v.Modern || u.shared != nil && u.shared.alive()) {

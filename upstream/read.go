@@ -96,7 +96,7 @@ func ownID(raw []byte) (id int64, ok bool) {
 func (c *conn) settle(id int64, a outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ghosts.drop(id)
+	c.exorcise(id)
 	if cl := c.calls[id]; cl != nil {
 		c.finish(cl, a)
 	}

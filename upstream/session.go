@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -57,6 +56,8 @@ func (s *legacySession) ready(note exchange.Request) error {
 	return nil
 }
 
+func (s *legacySession) settled(ctx context.Context) bool { return s.c.settled(ctx) }
+
 // Done is closed when the server has gone by itself.
 func (s *legacySession) Done() <-chan struct{} { return s.c.lost }
 
@@ -70,11 +71,10 @@ func (s *legacySession) Close() error {
 type modernSession struct {
 	u      *Upstream
 	server exchange.Server
+	calls  inFlight
 
-	mu     sync.Mutex
-	c      *conn // the connection of the last call
-	closed bool
-	calls  map[*context.CancelCauseFunc]struct{}
+	mu sync.Mutex
+	c  *conn // the connection of the last call
 }
 
 func newModernSession(u *Upstream, c *conn, server exchange.Server) *modernSession {
@@ -88,10 +88,10 @@ func (s *modernSession) Server() exchange.Server { return s.server }
 func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := s.enter(&cancel); err != nil {
+	if err := s.calls.enter(&cancel); err != nil {
 		return exchange.Response{}, err
 	}
-	defer s.leave(&cancel)
+	defer s.calls.leave(&cancel)
 	c, err := s.conn(ctx)
 	if err != nil {
 		return exchange.Response{}, err
@@ -101,25 +101,6 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 		return exchange.Response{}, exchange.Fail(exchange.ReasonVersion, resp.Error)
 	}
 	return resp, err
-}
-
-func (s *modernSession) enter(cancel *context.CancelCauseFunc) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return exchange.Fail(exchange.ReasonClosed, nil)
-	}
-	if s.calls == nil {
-		s.calls = make(map[*context.CancelCauseFunc]struct{}, 1)
-	}
-	s.calls[cancel] = struct{}{}
-	return nil
-}
-
-func (s *modernSession) leave(cancel *context.CancelCauseFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.calls, cancel)
 }
 
 // conn returns a connection that is alive.
@@ -146,12 +127,7 @@ func (s *modernSession) conn(ctx context.Context) (*conn, error) {
 // Notify drops the note: the core protocol of 2026-07-28 has none from the client that a shared
 // connection could carry (translation.md 6.2).
 func (s *modernSession) Notify(context.Context, exchange.Request) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return exchange.Fail(exchange.ReasonClosed, nil)
-	}
-	return nil
+	return s.calls.open()
 }
 
 // Done is nil: the conversation has no state that could be lost, and a new child carries it on.
@@ -159,13 +135,6 @@ func (s *modernSession) Done() <-chan struct{} { return nil }
 
 // Close cancels the calls of this client. The connection stays.
 func (s *modernSession) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for cancel := range s.calls {
-		(*cancel)(errSessionClosed)
-	}
+	s.calls.close()
 	return nil
 }
-
-var errSessionClosed error = exchange.Fail(exchange.ReasonClosed, errors.New("session closed"))

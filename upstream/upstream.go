@@ -9,6 +9,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 	"sync"
@@ -37,6 +38,8 @@ type Upstream struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // every goroutine the upstream started, connections included
+	pool   *pool          // of handshake-era connections
+	fault  error          // what is wrong with the options
 
 	mu      sync.Mutex
 	closed  bool
@@ -74,35 +77,70 @@ func newUpstream(name string, o *Options) *Upstream {
 	u := &Upstream{o: o.withDefaults(), name: name, conns: make(map[*conn]struct{})}
 	u.o.Logger = u.o.Logger.With("upstream", name)
 	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.pool = newPool(&u.o, u.openLegacy, false)
+	if err := u.o.Validate(); err != nil {
+		u.fault = exchange.Fail(exchange.ReasonUnavailable, err)
+	}
 	return u
 }
 
 // Open starts a conversation. For a handshake-era client it connects to the server and offers the
-// client's own revision; for a client of 2026-07-28 it costs nothing once the server is known.
+// client's own revision; for a client of 2026-07-28, and wherever Options.Sharing says so, it costs nothing once
+// the server is known. With Options.Translated the session has the server's era where that is not the client's.
 //
 // The error is an *exchange.Error when the server refused the handshake, otherwise an
 // *exchange.Failure: era_unsupported (with Served) when client and server have no era in common,
 // upstream_unavailable when the server could not be started or ended during the handshake,
 // upstream_version when it chose a revision that is none, upstream_busy at Options.MaxSessions.
 func (u *Upstream) Open(ctx context.Context, c exchange.Client) (exchange.Session, error) {
+	sess, err := u.openOwn(ctx, c)
+	f, ok := errors.AsType[*exchange.Failure](err)
+	if !u.o.Translated || !ok || f.Reason != exchange.ReasonEra {
+		return sess, err
+	}
 	if c.Revision.Modern() {
-		v, shared, err := u.resolve(ctx, true)
-		if err != nil {
-			return nil, err
-		}
-		if !v.Modern {
-			return nil, eraFailure(c.Revision, v.Served)
-		}
-		return newModernSession(u, shared, v.Server), nil
+		return u.pool.session(ctx, c, u.served(f.Served))
+	}
+	return u.openModern(ctx, c)
+}
+
+// openOwn opens a session of the client's own era.
+func (u *Upstream) openOwn(ctx context.Context, c exchange.Client) (exchange.Session, error) {
+	if c.Revision.Modern() {
+		return u.openModern(ctx, c)
 	}
 	v, _, err := u.resolve(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	if !v.Legacy {
+	switch {
+	case !v.Legacy:
+		return nil, eraFailure(c.Revision, v.Served)
+	case u.o.Sharing == "pool" || u.o.Sharing == "shared":
+		return u.pool.session(ctx, c, u.served(v.Served))
+	}
+	return u.pool.makingRoom(ctx, func() (exchange.Session, error) { return u.openLegacy(ctx, c) })
+}
+
+func (u *Upstream) openModern(ctx context.Context, c exchange.Client) (exchange.Session, error) {
+	v, shared, err := u.resolve(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if !v.Modern {
 		return nil, eraFailure(c.Revision, v.Served)
 	}
-	return u.openLegacy(ctx, c)
+	server := v.Server
+	server.Served = u.served(v.Served)
+	return newModernSession(u, shared, server), nil
+}
+
+// served returns what clients may speak through a server that speaks spoken.
+func (u *Upstream) served(spoken negotiate.Set) negotiate.Set {
+	if u.o.Translated {
+		return negotiate.All
+	}
+	return spoken
 }
 
 // eraFailure is the refusal of a client whose era the server does not speak.
@@ -131,6 +169,7 @@ func (u *Upstream) Close() error {
 	for _, c := range conns {
 		c.close()
 	}
+	u.pool.close()
 	u.wg.Wait()
 	return nil
 }
@@ -178,12 +217,13 @@ const busyRetryAfter = 5 * time.Second
 
 func (u *Upstream) release(c *conn) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	u.held--
 	delete(u.conns, c)
 	if u.spare == c {
 		u.spare = nil
 	}
+	u.mu.Unlock()
+	u.pool.room()
 }
 
 // spawn runs f in a goroutine that Close waits for. It returns false when the upstream has been closed.
