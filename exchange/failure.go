@@ -18,8 +18,11 @@ const (
 	ReasonInvalid       = "upstream_invalid"     // its answer is not what the protocol says
 	ReasonTimeout       = "upstream_timeout"
 	ReasonBusy          = "upstream_busy"
-	ReasonClientTimeout = "client_timeout"    // the client did not answer a question in time
-	ReasonNoChannel     = "no_client_channel" // no stream to put a question on
+	ReasonAuth          = "upstream_auth"        // it answered 401 or 403
+	ReasonStreamLost    = "upstream_stream_lost" // the HTTP response broke off before the answer
+	ReasonHeaders       = "upstream_headers"     // it refused the headers of a 2026-07-28 request twice
+	ReasonClientTimeout = "client_timeout"       // the client did not answer a question in time
+	ReasonNoChannel     = "no_client_channel"    // no stream to put a question on
 	ReasonClosed        = "session_closed"
 	ReasonTooManyCalls  = "too_many_calls"
 	ReasonBridge        = "bridge_error" // anything else
@@ -36,6 +39,9 @@ var publicText = map[string]string{
 	ReasonInvalid:       "the server behind the bridge answered with something that MCP does not define",
 	ReasonTimeout:       "the server behind the bridge did not answer in time; whether the call was carried out is unknown",
 	ReasonBusy:          "the server behind the bridge is busy; try again later",
+	ReasonAuth:          "the server behind the bridge did not accept the bridge's credentials",
+	ReasonStreamLost:    "the connection to the server behind the bridge broke during the call; whether it was carried out is unknown",
+	ReasonHeaders:       "the server behind the bridge refused the headers of the request; nothing was carried out",
 	ReasonClientTimeout: "the client did not answer in time",
 	ReasonNoChannel:     "the client has no open stream on which it could be asked",
 	ReasonClosed:        "the session has been closed",

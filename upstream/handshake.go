@@ -107,7 +107,7 @@ func unavailable(err error) bool {
 // Offer to a legacy upstream). The connection is closed when it fails.
 func (u *Upstream) handshake(ctx context.Context, conn *conn, c exchange.Client) (exchange.Session, error) {
 	conn.become(negotiate.None, c.Back)
-	resp, err := conn.internal(ctx, "initialize", u.initializeParams(c))
+	resp, err := conn.internal(ctx, "initialize", u.o.initializeParams(c))
 	if err == nil && resp.Error != nil {
 		err = resp.Error
 	}
@@ -126,13 +126,13 @@ func (u *Upstream) handshake(ctx context.Context, conn *conn, c exchange.Client)
 }
 
 // initializeParams returns InitializeRequestParams of c's revision.
-func (u *Upstream) initializeParams(c exchange.Client) []byte {
+func (o *Options) initializeParams(c exchange.Client) []byte {
 	capabilities, info := c.Capabilities, c.Info
 	if capabilities == nil {
 		capabilities = []byte("{}")
 	}
 	if info == nil {
-		info = u.o.Info
+		info = o.Info
 	}
 	params := jsonrpc.Set(nil, jsonrpc.Quote(c.Revision.String()), "protocolVersion")
 	params = jsonrpc.Set(params, capabilities, "capabilities")
