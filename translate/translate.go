@@ -32,6 +32,13 @@ type Options struct {
 	// Subscriptions of handshake-era sessions with a modern server (translation.md 8.2): URIs of one session, and of all together.
 	MaxSubscriptions int // zero: 256
 	MaxListenURIs    int // zero: 4096
+
+	// Suspend is about modern clients of a handshake-era server, and about the requestState the bridge seals. What
+	// SuspendOptions.Check reports makes Handler panic.
+	Suspend SuspendOptions
+	// Wrap seals the requestState of a modern server, which binds it to its own caller, the bridge: set it when clients are
+	// authenticated or several routes exist (translation.md 7.5).
+	Wrap bool
 }
 
 const (
@@ -72,6 +79,11 @@ func Handler(next exchange.Handler, o *Options) exchange.Handler {
 		maxSubscriptions: opts.MaxSubscriptions, maxListenURIs: opts.MaxListenURIs,
 	}
 	h.watches.h = h
+	var err error
+	if h.suspender, err = newSuspender(next, opts.Suspend, opts.Logger); err != nil {
+		panic("translate: " + err.Error())
+	}
+	h.wrap = opts.Wrap
 	return h
 }
 
@@ -85,6 +97,16 @@ type handler struct {
 	headers bool   // Options.UpstreamHTTP
 
 	maxSubscriptions, maxListenURIs int
+
+	suspender *suspender
+	wrap      bool // Options.Wrap
+}
+
+// Close ends the calls that wait for their clients and the subscriptions of modern clients, and waits until the server
+// has been told. It does not close the handler behind. It may be called more than once.
+func (h *handler) Close() error {
+	h.suspender.close()
+	return nil
 }
 
 // payload returns the transforms for a client in front of a server.
@@ -121,5 +143,5 @@ func (h *handler) openModern(ctx context.Context, c exchange.Client) (exchange.S
 	if !s.Server().Revision.Modern() {
 		return newSuspend(h, c, s)
 	}
-	return newModern(h, c, s), nil
+	return newModern(h, c, newWrap(h, c, s)), nil
 }
