@@ -124,7 +124,7 @@ func (s *Session) answer(m *jsonrpc.Message) {
 
 // capabilities are the declared abilities that the bridge gates questions by.
 type capabilities struct {
-	form, url, sampling, roots bool
+	form, url, sampling, samplingTools, roots bool
 }
 
 // readCapabilities reads a ClientCapabilities object. An empty elicitation object means form (translation.md 12).
@@ -135,6 +135,7 @@ func readCapabilities(raw []byte) capabilities {
 		c.form = !jsonrpc.IsNull(jsonrpc.Get(e, "form")) || !c.url
 	}
 	c.sampling = !jsonrpc.IsNull(jsonrpc.Get(raw, "sampling"))
+	c.samplingTools = !jsonrpc.IsNull(jsonrpc.Get(raw, "sampling", "tools"))
 	c.roots = !jsonrpc.IsNull(jsonrpc.Get(raw, "roots"))
 	return c
 }
@@ -149,6 +150,9 @@ func (s *Session) mayAsk(req exchange.Request) *exchange.Error {
 	case "roots/list":
 		return undeclared(c.roots, jsonrpc.CodeMethodNotFound, "roots")
 	case "sampling/createMessage":
+		if c.sampling && !c.samplingTools && !jsonrpc.IsNull(jsonrpc.Get(req.Params, "tools")) {
+			return undeclared(false, jsonrpc.CodeInvalidParams, "sampling.tools") // 2025-11-25 client/sampling, Capabilities
+		}
 		return undeclared(c.sampling, jsonrpc.CodeMethodNotFound, "sampling")
 	case "elicitation/create":
 		if !c.form && !c.url {

@@ -212,6 +212,8 @@ func TestUndeclaredCapabilities(t *testing.T) {
 		{"roots undeclared", `{}`, listRoots, -32601},
 		{"roots null", `{"roots":null}`, listRoots, -32601},
 		{"sampling", `{"sampling":{}}`, exchange.Request{Method: "sampling/createMessage"}, 0},
+		{"sampling with tools", `{"sampling":{"tools":{}}}`, exchange.Request{Method: "sampling/createMessage", Params: []byte(`{"tools":[]}`)}, 0},
+		{"sampling with tools undeclared", `{"sampling":{}}`, exchange.Request{Method: "sampling/createMessage", Params: []byte(`{"tools":[]}`)}, -32602},
 		{"sampling undeclared", `{"roots":{}}`, exchange.Request{Method: "sampling/createMessage"}, -32601},
 		{"elicitation undeclared", `{}`, exchange.Request{Method: "elicitation/create"}, -32601},
 		{"form by an empty object", `{"elicitation":{}}`, exchange.Request{Method: "elicitation/create"}, 0},
