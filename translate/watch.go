@@ -195,19 +195,17 @@ func (w *watch) settle(uris []string, honours func(uri string) bool, err error) 
 			continue
 		default:
 		}
-		close(wanted.settled)
-		if honours(uri) {
-			continue
+		if !honours(uri) {
+			wanted.err, wanted.refusal = err, notSubscribable
+			if _, refused := errors.AsType[*exchange.Error](err); refused {
+				wanted.err = nil
+			}
+			for _, mine := range w.sessions {
+				delete(mine, uri)
+			}
+			delete(w.wanted, uri)
 		}
-		if _, refused := errors.AsType[*exchange.Error](err); err == nil || refused {
-			wanted.refusal = notSubscribable
-		} else {
-			wanted.err = err
-		}
-		for _, mine := range w.sessions {
-			delete(mine, uri)
-		}
-		delete(w.wanted, uri)
+		close(wanted.settled) // its fields are fixed from here on
 	}
 }
 

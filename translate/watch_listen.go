@@ -252,6 +252,8 @@ func (w *watch) keepURIs() {
 func (w *watch) renew(current *listening) (*listening, error) {
 	uris := w.uris()
 	if current != nil && slices.Equal(uris, current.uris) {
+		// A resource that was let go of and wanted again in between is one that the server tells of already.
+		w.settle(uris, func(uri string) bool { return slices.Contains(current.uris, uri) }, nil)
 		return current, nil
 	}
 	var next *listening

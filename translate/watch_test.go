@@ -171,6 +171,24 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
+// TestSubscriptionWantedAgain: a resource that the last session let go of and another wants within the debounce is
+// answered for, although the union did not change.
+func TestSubscriptionWantedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &tower{}
+		h := modern(newScript(t, w.serve))
+		a, b := newUser(t, h, l0, "{}", agreeable), newUser(t, h, l3, "{}", agreeable)
+		a.must("resources/subscribe", `{"uri":"db://a"}`)
+		a.must("resources/unsubscribe", `{"uri":"db://a"}`)
+		equal(t, "answer", b.must("resources/subscribe", `{"uri":"db://a"}`), `{}`)
+		w.tell(t.Context(), "notifications/resources/updated", updated("db://a"))
+		equal(t, "b hears", len(told(&b.standing)), 1)
+		equal(t, "a hears", len(told(&a.standing)), 0)
+		_ = a.session.Close()
+		_ = b.session.Close()
+	})
+}
+
 // TestSubscriptionsAtOnceShareAListen: changes within the debounce make one listen, and there is no moment without one.
 func TestSubscriptionsAtOnceShareAListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
