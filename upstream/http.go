@@ -41,6 +41,7 @@ type HTTPOptions struct {
 	IdleTimeout     time.Duration // of a pooled connection; 0: 4 s, less than the 5 s after which a Node server closes it
 	MaxConns        int           // connections to the server at once, one for each call and stream in flight; 0: no bound
 
+	MaxTools       int  // whose header parameters are remembered; 0: 4096
 	SendRawMcpName bool // Mcp-Name goes out unencoded, as go-sdk v1.8.0 wants it (translation.md 11)
 }
 
@@ -55,6 +56,7 @@ func (o *HTTPOptions) withDefaults() *HTTPOptions {
 	def(&d.DialTimeout, 10*time.Second)
 	def(&d.ResponseTimeout, 30*time.Second)
 	def(&d.IdleTimeout, 4*time.Second)
+	def(&d.MaxTools, 4096)
 	return &d
 }
 
@@ -64,16 +66,17 @@ type leg struct {
 	shown  string // without credentials and query, for logs and errors
 	o      *HTTPOptions
 	client *http.Client
-	bearer *bearer // nil: no file
+	bearer *bearer           // nil: no file
+	spawn  func(func()) bool // runs what its owner waits for; false: it does not any more
 }
 
 // newLeg returns the leg to an absolute http or https URL.
-func newLeg(rawURL string, o *HTTPOptions) (*leg, error) {
+func newLeg(rawURL string, o *HTTPOptions, spawn func(func()) bool) (*leg, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, errors.New("upstream URL cannot be read") // the error of url.Parse holds the URL
 	}
-	l := &leg{shown: shown(u), o: o}
+	l := &leg{shown: shown(u), o: o, spawn: spawn}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("upstream URL %s: must begin with http:// or https:// and a host", l.shown)
 	}

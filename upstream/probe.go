@@ -16,6 +16,8 @@ type Verdict struct {
 	Legacy bool          // the initialize handshake
 	Served negotiate.Set // what clients may speak: the revisions of those eras
 
+	Transport string // how the server is reached: "stdio", "pipe", "http_sse" or "streamable_http"
+
 	// Server is what is known of the server: of a modern one its discover result, of a legacy one what it
 	// answered to the last handshake, empty before the first.
 	Server exchange.Server

@@ -23,6 +23,8 @@ type Subject struct {
 
 	Client negotiate.Revision // of the clients that the test plays; Served has it
 	Bubble bool               // the handler needs no real I/O: run in testing/synctest
+
+	NoReason bool // the wire has no room for the reason of a cancellation, as 2026-07-28 over HTTP has none
 }
 
 // patience bounds everything that the test waits for.
