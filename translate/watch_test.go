@@ -81,12 +81,14 @@ func (w *tower) listening() (out []string) {
 	return out
 }
 
+// tell says something on the listens it concerns, when nothing else is going on.
 func (w *tower) tell(ctx context.Context, method, params string) {
+	synctest.Wait()
 	w.mu.Lock()
-	open := slices.Clone(w.open)
+	open := slices.DeleteFunc(slices.Clone(w.open), func(e *ear) bool { return e.over })
 	w.mu.Unlock()
 	for _, e := range open {
-		if !e.over && (method == "notifications/resources/updated") == strings.Contains(e.filter, "resourceSubscriptions") {
+		if (method == "notifications/resources/updated") == strings.Contains(e.filter, "resourceSubscriptions") {
 			_ = e.back.Notify(ctx, exchange.Request{Method: method, Params: []byte(params)})
 		}
 	}

@@ -49,13 +49,19 @@ type book struct {
 // Load returns the schemas, nil if there are none, which it says in the test's log.
 func Load(t testing.TB) *Schemas {
 	t.Helper()
-	dir := os.Getenv(Variable)
-	if dir == "" {
+	if os.Getenv(Variable) == "" {
 		t.Log(Variable + " is not set: messages are NOT checked against the schemas")
 		return nil
 	}
-	return &Schemas{dir: dir, books: make(map[negotiate.Revision]*book), resolved: make(map[definition]*jsonschema.Resolved)}
+	return load()
 }
+
+// load makes the one Schemas of the process: to read and resolve a schema takes longer than most tests.
+var load = sync.OnceValue(func() *Schemas {
+	return &Schemas{
+		dir: os.Getenv(Variable), books: make(map[negotiate.Revision]*book), resolved: make(map[definition]*jsonschema.Resolved),
+	}
+})
 
 // Request reports, as an error of the test, a request or notification that is not what r says of its method.
 // A method that r does not define is such an error too.
