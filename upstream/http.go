@@ -95,7 +95,15 @@ func newLeg(rawURL string, o *HTTPOptions, spawn func(func()) bool) (*leg, error
 	return l, nil
 }
 
-// shown returns a URL without what may be secret.
+// Shown returns what of a URL may be logged and shown: scheme, host and path. The rest may be secret.
+func Shown(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "an unreadable URL"
+	}
+	return shown(u)
+}
+
 func shown(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -11,6 +11,17 @@ import (
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
+// A Connector is a handler that can say what it stands in front of: an Upstream or a Remote.
+type Connector interface {
+	exchange.Handler
+
+	// Probe finds out which eras the server speaks, or says it if that is known.
+	Probe(ctx context.Context) (Verdict, error)
+
+	// Close lets go of the server and waits until nothing of it is left. It may be called more than once.
+	Close() error
+}
+
 // A Remote is the server behind a URL, of whatever era and HTTP transport it turns out to be
 // (translation.md 4). It implements exchange.Handler. Methods may be called concurrently.
 type Remote struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	bridge "github.com/mcp-dualstack/bridge"
+	"github.com/mcp-dualstack/bridge/upstream"
 )
 
 // off switches a listener or the state folder off.
@@ -24,6 +25,7 @@ const off = "off"
 type config struct {
 	listen, admin   string
 	era, sharing    string
+	upstream        string   // URL of the server; empty: command
 	command         []string // empty: the demo server
 	state           string   // "": in memory
 	insecure        bool
@@ -49,6 +51,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 		era:             src.oneOf("era", "auto", "legacy", "modern"),
 		sharing:         src.oneOf("sharing", "auto", "dedicated", "pool", "shared"),
 		command:         src.command(command),
+		upstream:        src.text("upstream"),
 		insecure:        src.bool("insecure"),
 		shutdownTimeout: src.duration("shutdown_timeout"),
 		logFormat:       src.oneOf("log_format", "auto", "text", "json"),
@@ -65,6 +68,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	if c.admin != off {
 		src.checkAddress("admin", c.admin, c.insecure)
 	}
+	src.checkUpstream(c)
 	if err := c.bridge.Check(); err != nil {
 		src.problems = append(src.problems, err)
 	}
@@ -97,11 +101,23 @@ func (s *source) legacyOff() bool {
 
 // refuseUnbuilt refuses settings whose names are fixed and whose work is not done yet.
 func (s *source) refuseUnbuilt() {
-	if s.text("upstream") != "" {
-		s.problem("upstream", "wrapping a server by URL is not built yet; give the command of a stdio server after --")
-	}
 	if v := s.text("sharing"); v == "pool" || v == "shared" {
 		s.problem("sharing", "%s is not built yet; auto and dedicated are", v)
+	}
+}
+
+// checkUpstream refuses a URL that leads nowhere, and one beside a command.
+func (s *source) checkUpstream(c *config) {
+	if c.upstream == "" {
+		return
+	}
+	if len(c.command) > 0 {
+		s.problem("upstream", "there is a command too; the bridge stands in front of one server")
+	}
+	if r, err := upstream.URL(c.upstream, nil); err != nil {
+		s.problem("upstream", "%w", err)
+	} else {
+		_ = r.Close() // nothing has been sent
 	}
 }
 

@@ -37,7 +37,7 @@ func addSettings(fs *pflag.FlagSet) {
 	}
 	fs.String("listen", defaultListen, "address that clients connect to")
 	fs.String("admin", defaultAdmin, "address of the admin listener, or off")
-	fs.String("upstream", "", "URL of the server to wrap (not built yet; give a command after --)")
+	fs.String("upstream", "", "URL of the server to wrap, of any era and HTTP transport; a stdio server is a command after --")
 	fs.String("era", "auto", "what the server speaks: auto (ask it), legacy or modern")
 	fs.String("sharing", "auto", "how clients share the server: auto or dedicated (pool and shared are not built yet)")
 	fs.String("legacy", legacy, "serve the HTTP+SSE routes: on, or off to answer as gone")

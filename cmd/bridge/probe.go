@@ -19,7 +19,7 @@ type finding struct {
 // probe asks the server in the background what it speaks, so that a server that cannot start is reported
 // before the first client comes. A verdict is logged by the upstream itself. The probe ends by itself when the bridge
 // is closed.
-func probe(b *bridge.Bridge, up *upstream.Upstream, log *slog.Logger) <-chan finding {
+func probe(b *bridge.Bridge, up upstream.Connector, log *slog.Logger) <-chan finding {
 	found := make(chan finding, 1)
 	go func() {
 		v, err := examine(context.Background(), b, up)
@@ -33,7 +33,7 @@ func probe(b *bridge.Bridge, up *upstream.Upstream, log *slog.Logger) <-chan fin
 
 // examine returns the verdict. A server of the session era is greeted too: to the probe it may have said
 // nothing but its end, and it tells its name in the handshake only.
-func examine(ctx context.Context, b *bridge.Bridge, up *upstream.Upstream) (upstream.Verdict, error) {
+func examine(ctx context.Context, b *bridge.Bridge, up upstream.Connector) (upstream.Verdict, error) {
 	v, err := up.Probe(ctx)
 	if err != nil || v.Modern {
 		return v, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	bridge "github.com/mcp-dualstack/bridge"
+	"github.com/mcp-dualstack/bridge/upstream"
 )
 
 // A screen is what serve tells its user at the start.
@@ -128,7 +129,10 @@ func (s screen) base() string {
 // behind names the server, without its arguments, which may be secrets.
 func (s screen) behind(f finding, known bool) string {
 	name := "the built-in demo server"
-	if len(s.c.command) > 0 {
+	switch {
+	case s.c.upstream != "":
+		name = printable(upstream.Shown(s.c.upstream))
+	case len(s.c.command) > 0:
 		name = filepath.Base(s.c.command[0])
 	}
 	switch {
@@ -137,7 +141,7 @@ func (s screen) behind(f finding, known bool) string {
 	case f.err != nil:
 		return name + ", which does not answer (see the log)"
 	}
-	if n := serverName(f.verdict); n != "" && len(s.c.command) > 0 {
+	if n := serverName(f.verdict); n != "" && (len(s.c.command) > 0 || s.c.upstream != "") {
 		name += fmt.Sprintf(" (%s)", n)
 	}
 	return fmt.Sprintf("%s,\nwhich speaks %s: %s", name, eras(f.verdict), strings.Join(f.verdict.Served.Strings(), ", "))

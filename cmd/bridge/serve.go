@@ -24,8 +24,8 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [flags] [-- COMMAND ARGS...]",
 		Short: "Serve clients of every age in front of one server",
-		Long: `serve stands in front of the stdio server that COMMAND starts, or of a built-in demo server when
-there is none, and serves clients on --listen until SIGTERM or SIGINT. A second signal ends it at once.
+		Long: `serve stands in front of the stdio server that COMMAND starts, of the server at --upstream, or of a
+built-in demo server when there is neither, and serves clients on --listen until SIGTERM or SIGINT. A second signal ends it at once.
 
 Every flag has an environment variable (--public-url is BRIDGE_PUBLIC_URL) and a key in the file of
 --config (public_url). A flag counts before the environment, that before the file.
@@ -33,6 +33,7 @@ Every flag has an environment variable (--public-url is BRIDGE_PUBLIC_URL) and a
 ` + exitCodeHelp,
 		Example: `  bridge serve
   bridge serve -- node server.js stdio
+  bridge serve --upstream http://127.0.0.1:3001/mcp
   bridge serve --legacy off -- node server.js stdio
   bridge serve --config bridge.yaml`,
 		Args: afterDash,
@@ -74,7 +75,10 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	if err != nil {
 		return err
 	}
-	up := connect(c, log)
+	up, err := connect(c, log)
+	if err != nil {
+		return failed("%w", errors.Join(err, front.Close(), closeListener(admin)))
+	}
 	o := c.bridge
 	o.Logger = log
 	b, err := bridge.New(up, &o)
@@ -100,12 +104,15 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 }
 
 // connect returns the server behind the bridge.
-func connect(c *config, log *slog.Logger) *upstream.Upstream {
+func connect(c *config, log *slog.Logger) (upstream.Connector, error) {
 	o := &upstream.Options{Era: c.era, Logger: log}
-	if len(c.command) == 0 {
-		return upstream.Pipe(demo.Dial, o)
+	switch {
+	case c.upstream != "":
+		return upstream.URL(c.upstream, o)
+	case len(c.command) == 0:
+		return upstream.Pipe(demo.Dial, o), nil
 	}
-	return upstream.Stdio(upstream.Command{Path: c.command[0], Args: c.command[1:]}, o)
+	return upstream.Stdio(upstream.Command{Path: c.command[0], Args: c.command[1:]}, o), nil
 }
 
 // listen opens the listeners; admin is nil when it is off.

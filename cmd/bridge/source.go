@@ -15,6 +15,8 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 	yamlnode "go.yaml.in/yaml/v3"
+
+	"github.com/mcp-dualstack/bridge/upstream"
 )
 
 // A source holds the merged settings, remembers where each comes from and gathers what is wrong.
@@ -236,6 +238,9 @@ func (s *source) show(key string) string {
 			return words[0]
 		}
 		return ""
+	}
+	if key == "upstream" && s.text(key) != "" {
+		return upstream.Shown(s.text(key)) // its query and user may be secrets
 	}
 	return strings.Join(s.words(key), ",")
 }
