@@ -115,8 +115,12 @@ func scheme(r *http.Request) string {
 }
 
 // isDirect reports whether the client surely dialled this listener: nothing was forwarded, and Host is a loopback name or
-// the address that the connection came in on.
+// the address that the connection came in on. HTTP/1.0 and Connection: close are how nginx speaks to a server by default,
+// with the server's own address as Host and no other sign of itself.
 func isDirect(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) || r.Close {
+		return false
+	}
 	for name := range r.Header {
 		switch {
 		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):

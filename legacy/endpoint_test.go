@@ -1,6 +1,7 @@
 package legacy_test
 
 import (
+	"bufio"
 	"context"
 	"net"
 	"net/http"
@@ -105,6 +106,25 @@ func TestEndpoint(t *testing.T) {
 				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
 				if got := endpointOf(t, c.o, c.mount, r); got != c.want {
 					t.Errorf("got %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// nginx with its defaults shows itself by nothing but HTTP/1.0 and Connection: close, the latter alone where
+// proxy_http_version is 1.1, and names the bridge's own address as Host.
+func TestEndpointBehindPlainNginx(t *testing.T) {
+	for _, version := range []string{"1.0", "1.1"} {
+		t.Run("HTTP "+version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				text := "GET /sse HTTP/" + version + "\r\nHost: 127.0.0.1:8420\r\nConnection: close\r\n\r\n"
+				r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := endpointOf(t, nil, "", r), "messages?sessionId=ID"; got != want {
+					t.Errorf("got %s, want %s", got, want)
 				}
 			})
 		})
