@@ -30,7 +30,7 @@ func TestInputRequired(t *testing.T) {
 		d := newDesk(t, legacyHandler(t, up, nil))
 		r := d.round("tools/call", deploy)
 		equal(t, "inputRequests", r.requests, `{"1.1":{"method":"elicitation/create","params":`+strings.Replace(branchForm, "Which branch?", "Which?", 1)+`},`+
-			`"1.2":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/","message":"Go","x":1.0}},"1.3":{"method":"roots/list"}}`)
+			`"1.2":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/","message":"Go","x":1.0}},"1.3":{"method":"roots/list","params":{}}}`)
 		got := d.show("tools/call", r.retry(deploy, `{"1.1":{"action":"decline"},"1.2":{"action":"accept"},"1.3":{"roots":[]}}`))
 		equal(t, "result", got, `{"content":[{"type":"text","text":"over"}],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv","version":"1.0"}}}`)
 	})
