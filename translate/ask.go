@@ -14,6 +14,7 @@ import (
 const (
 	askTimeout  = 10 * time.Minute       // for the answer to one question (translation.md 17, leg timeout)
 	handingOver = 250 * time.Millisecond // how long a question that waits for a stream holds back the next
+	maxInputs   = 64                     // questions in one round
 )
 
 // An input is one entry of inputRequests (2026-07-28 schema, InputRequest) with its answer.
@@ -43,8 +44,11 @@ func (t *trip) readInputs(raw []byte) ([]*input, error) {
 			return false
 		}
 		asked = append(asked, in)
-		return true
+		return len(asked) <= maxInputs
 	})
+	if len(asked) > maxInputs {
+		err = exchange.Fail(exchange.ReasonInvalid, fmt.Errorf("more than %d input requests in one round", maxInputs))
+	}
 	return asked, err
 }
 

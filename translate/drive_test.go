@@ -1,15 +1,19 @@
 package translate_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/exchange/exchangetest"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
@@ -337,6 +341,18 @@ func TestURLThatTakesTime(t *testing.T) {
 	})
 }
 
+func TestURLThatTakesForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, results("tools/call", inputs(`{"l":`+link+`}`, `"s"`)))
+		u := newUser(t, modern(s), l3, allCapabilities, replies(map[string]string{"elicitation/create": `{"action":"accept"}`}))
+		if got := u.must("tools/call", `{"name":"link"}`); !strings.Contains(got, "asked for input 30 times") {
+			t.Errorf("got %s", got)
+		}
+		equal(t, "questions", len(u.questions()), 1)
+		equal(t, "calls", len(s.params("tools/call")), 32)
+	})
+}
+
 func TestURLThatWasDeclinedIsAskedAgain(t *testing.T) {
 	again := inputs(`{"l":`+link+`}`, `"s"`)
 	s := newScript(t, results("tools/call", again, again, final))
@@ -349,12 +365,14 @@ func TestURLThatWasDeclinedIsAskedAgain(t *testing.T) {
 // TestWhatIsNoAnswer: nothing but a result of the client's own era ever reaches it (7.4 steps 7 and 9).
 func TestWhatIsNoAnswer(t *testing.T) {
 	for _, tc := range []struct{ name, method, result string }{
+		{"no object", "tools/call", `[]`},
 		{"a task", "tools/call", `{"resultType":"task","taskId":"1"}`},
 		{"resultType that is no string", "tools/call", `{"resultType":7}`},
 		{"neither questions nor state", "tools/call", `{"resultType":"input_required"}`},
 		{"questions that are no object", "tools/call", inputs(`[]`, "")},
 		{"another method", "tools/call", inputs(`{"1":{"method":"ping"}}`, "")},
 		{"no params", "tools/call", inputs(`{"1":{"method":"elicitation/create"}}`, "")},
+		{"too many questions", "tools/call", inputs(`{`+strings.Repeat(`"a":`+roots+`,`, 64)+`"b":`+roots+`}`, "")},
 		{"a list that asks", "tools/list", inputs(`{"1":`+roots+`}`, "")},
 	} {
 		s := newScript(t, results(tc.method, tc.result))
@@ -547,4 +565,82 @@ func TestAfterClose(t *testing.T) {
 	err = u.session.Notify(t.Context(), exchange.Request{Method: "x"})
 	equal(t, "note", outcome(exchange.Response{}, err), exchange.ReasonClosed)
 	equal(t, "session below closed", s.closed >= 1, true)
+}
+
+// FuzzRounds: whatever a modern server answers, what the client gets is valid and of its own era, and what the
+// server gets in the next round is valid and has all of the client's params.
+func FuzzRounds(f *testing.F) {
+	for _, seed := range []string{
+		final, inputs(`{"1":`+form+`,"1":`+sample+`}`, `"s\u0031"`), inputs(`{"":`+roots+`, "b" : `+link+`}`, ""), inputs("", `"s"`), inputs(`{}`, `null`),
+		`{"r\u0065sultType":"input_required","inputRequests":{"\ud800":` + roots + `}}`, `[]`, `7`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, first []byte) {
+		if !json.Valid(first) || !utf8.Valid(first) {
+			t.Skip()
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript(t, nil)
+			s.schemas = nil
+			s.answer = results("tools/call", string(bytes.TrimSpace(first)), final)
+			u := newUser(t, modern(s), l3, allCapabilities, agreeable)
+			u.schemas = nil
+			resp, err := u.ask("tools/call", `{"name":"a","arguments":{"rows":25.0}}`)
+			if err == nil && resp.Error == nil && (!json.Valid(resp.Result) || !jsonrpc.IsObject(resp.Result) || jsonrpc.Get(resp.Result, "resultType") != nil) {
+				t.Errorf("the client got %s", resp.Result)
+			}
+			for _, params := range s.params("tools/call") {
+				if !json.Valid([]byte(params)) || string(jsonrpc.Get([]byte(params), "arguments")) != `{"rows":25.0}` {
+					t.Errorf("the server got %s", params)
+				}
+			}
+			for _, q := range u.questions() {
+				if _, params, _ := strings.Cut(q, " "); params != "" && !json.Valid([]byte(params)) {
+					t.Errorf("the client was asked %s", q)
+				}
+			}
+			_ = u.session.Close()
+		})
+	})
+}
+
+// BenchmarkDrive: a call of one round, and one of two rounds with a question between them.
+func BenchmarkDrive(b *testing.B) {
+	for _, tc := range []struct {
+		name    string
+		results []string
+	}{{"final", []string{final}}, {"round", []string{inputs(`{"1":`+roots+`}`, `"s"`), final}}} {
+		b.Run(tc.name, func(b *testing.B) {
+			n := 0
+			s := newScript(b, func(ctx context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {
+				if req.Method != "tools/call" {
+					return elsewhere(ctx, req)
+				}
+				n++
+				return exchange.Response{Result: []byte(tc.results[n%len(tc.results)])}, nil
+			})
+			if len(tc.results) == 2 {
+				n = 1
+			}
+			h := modern(s)
+			peer := &exchangetest.Peer{Answer: func(ctx context.Context, req exchange.Request) (exchange.Response, error) {
+				req.Sent()
+				return agreeable(ctx, req)
+			}}
+			sess, err := h.Open(b.Context(), exchange.Client{Revision: l3, Capabilities: []byte(allCapabilities), Back: peer})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer sess.Close()
+			req := exchange.Request{Method: "tools/call", Params: []byte(`{"name":"deploy","arguments":{"rows":25.0}}`)}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.calls = s.calls[:0]
+				if _, err := sess.Call(b.Context(), req, peer); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -58,6 +58,8 @@ func (t *trip) run(ctx context.Context) (exchange.Response, error) {
 		}
 		kind := jsonrpc.Get(resp.Result, "resultType")
 		switch {
+		case !jsonrpc.IsObject(resp.Result):
+			return exchange.Response{}, exchange.Fail(exchange.ReasonInvalid, fmt.Errorf("%s: the result is not an object", t.req.Method))
 		case kind == nil, is(kind, resultComplete):
 			t.finish(ctx)
 			return exchange.Response{Result: t.d.pay.result(t.req.Method, resp.Result)}, nil
