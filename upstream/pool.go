@@ -252,7 +252,9 @@ func (p *pool) make(ctx context.Context, key poolKey, auth string) (*member, err
 	}
 	if err != nil {
 		p.tidy(key)
-		p.poke()
+		if !isBusy(err) { // otherwise there is room for nobody
+			p.poke()
+		}
 		p.mu.Unlock()
 		if sess != nil {
 			_ = sess.Close() // nobody has used it

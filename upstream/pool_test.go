@@ -201,3 +201,129 @@ func TestLeaseWait(t *testing.T) {
 		calls[1] <- exchange.Response{Result: []byte(`{}`)}
 	})
 }
+
+// Sessions of the pool that nobody uses end after their idle life, those in use do not.
+func TestIdleLife(t *testing.T) {
+	inPool(t, upstream.Options{}, func(p *pooling) {
+		lasting := p.waiting(p.client("", elicits, nil), &exchangetest.Peer{})
+		p.must(tool(p.client("", elicits, nil), "echo", `{}`, nil))
+		p.must(tool(p.client("", `{}`, nil), "echo", `{}`, nil))
+		p.count("at work", 3)
+		time.Sleep(4 * time.Minute)
+		p.count("idle", 3)
+		time.Sleep(2 * time.Minute)
+		p.count("after their life", 1)
+		lasting.cancel(context.Canceled)
+		<-lasting.done
+	})
+}
+
+// MaxSessions bounds what the pool and dedicated sessions have together. What is idle makes room, the longest idle
+// first; what is in use does not.
+func TestIdleSessionsMakeRoom(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		next func(p *pooling) error
+	}{
+		{"for the pool", func(p *pooling) error {
+			_, err := tool(p.client("c", elicits, nil), "echo", `{}`, nil).wait()
+			return err
+		}},
+		{"for a dedicated session", func(p *pooling) error {
+			_, err := p.up.Open(p.Context(), legacyClient(negotiate.Rev20250618, nil))
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inPool(t, upstream.Options{MaxSessions: 2}, func(p *pooling) {
+				p.must(tool(p.client("a", elicits, nil), "echo", `{}`, nil))
+				lasting := p.waiting(p.client("b", elicits, nil), &exchangetest.Peer{})
+				start := time.Now()
+				equal(t, "there is room", reason(test.next(p)), "")
+				equal(t, "took", since(start), 0)
+				equal(t, "connections made", p.made.Load(), 3)
+				if test.name == "for the pool" {
+					p.must(tool(p.client("d", elicits, nil), "echo", `{}`, nil))
+				}
+				_, err := p.up.Open(p.Context(), legacyClient(negotiate.Rev20250618, nil))
+				if test.name != "for the pool" {
+					equal(t, "no room", reason(err), exchange.ReasonBusy)
+					_, err = tool(p.client("d", elicits, nil), "echo", `{}`, nil).wait()
+					equal(t, "none for the pool either", reason(err), exchange.ReasonBusy)
+				}
+				lasting.cancel(context.Canceled)
+				<-lasting.done
+			})
+		})
+	}
+}
+
+// A session of the pool that dies takes the calls on it along, and the next call has another.
+func TestPoolAfterACrash(t *testing.T) {
+	for _, capabilities := range []string{`{}`, elicits} {
+		inPool(t, upstream.Options{}, func(p *pooling) {
+			s := p.client("a", capabilities, nil)
+			beside := p.waiting(p.client("b", capabilities, nil), &exchangetest.Peer{})
+			for range 3 {
+				_, err := tool(s, "exit", `{}`, nil).wait()
+				equal(t, "error", reason(err), exchange.ReasonLost)
+				p.must(tool(s, "echo", `{}`, nil))
+			}
+			p.count("living", 2)
+			beside.cancel(context.Canceled)
+			<-beside.done
+		})
+	}
+}
+
+// Close of a client's session ends its calls, those that wait for a lease too, and no others.
+func TestPooledClose(t *testing.T) {
+	inPool(t, upstream.Options{MaxLeases: 1}, func(p *pooling) {
+		s, other := p.client("", elicits, nil), p.client("", elicits, nil)
+		others := p.waiting(other, &exchangetest.Peer{})
+		mine := tool(s, "echo", `{}`, nil)
+		synctest.Wait()
+		_ = s.Close()
+		_, err := mine.wait()
+		equal(t, "waiting", reason(err), exchange.ReasonClosed)
+		_, err = tool(s, "echo", `{}`, nil).wait()
+		equal(t, "after Close", reason(err), exchange.ReasonClosed)
+		_ = p.up.Close()
+		_, err = others.wait()
+		equal(t, "of the upstream", reason(err), exchange.ReasonClosed)
+	})
+}
+
+// Under load every question and answer belongs to its call, and the bounds hold.
+func TestPoolUnderLoad(t *testing.T) {
+	inPool(t, upstream.Options{MaxLeases: 4, MaxSessions: 8, LeaseWait: time.Hour}, func(p *pooling) {
+		var calls []*pending
+		for i := range 400 {
+			id := fmt.Sprint(i)
+			s := p.client(fmt.Sprint("p", i%3), elicits, nil)
+			peer := &exchangetest.Peer{Answer: func(_ context.Context, req exchange.Request) (exchange.Response, error) {
+				if got := string(jsonrpc.Get(req.Params, "n")); got != id {
+					p.Errorf("client %s was asked the question of %s", id, got)
+				}
+				time.Sleep(time.Duration(i%7) * time.Second)
+				return exchange.Response{Result: []byte(id)}, nil
+			}}
+			c := tool(s, "ask", `{"method":"elicitation/create","params":{"n":`+id+`}}`, peer)
+			if i%5 == 0 {
+				time.AfterFunc(time.Duration(i%11)*time.Second, func() { c.cancel(context.Canceled) })
+			}
+			calls = append(calls, c)
+		}
+		for i, c := range calls {
+			got, err := c.wait()
+			if err == nil {
+				equal(t, "answer", got, fmt.Sprintf(`{"answer":%d}`, i))
+			} else if i%5 != 0 {
+				t.Errorf("call %d: %v", i, err)
+			}
+			if n := p.open.Load(); n > 8 {
+				t.Fatalf("%d connections at once", n)
+			}
+		}
+	})
+}
