@@ -162,7 +162,7 @@ func (j *journal) take(responses []byte) error {
 }
 
 // rerun serves the retry of a tool that is run again in each round.
-func (s *suspendSession) rerun(ctx context.Context, t *token, req exchange.Request, cl claim, v *visit) (exchange.Response, error) {
+func (s *suspendSession) rerun(ctx context.Context, t *token, req exchange.Request, v *visit) (exchange.Response, error) {
 	if s.s.journalOf(req) == nil {
 		return exchange.Response{Error: s.s.refuseState(req.Method, reasonStateInvalid, "the tool is not run again any more")}, nil
 	}
@@ -170,5 +170,5 @@ func (s *suspendSession) rerun(ctx context.Context, t *token, req exchange.Reque
 	if err := j.take(jsonrpc.Get(req.Params, "inputResponses")); err != nil {
 		return failed(err)
 	}
-	return s.begin(ctx, attempt{req: s.cleaned(req), claim: cl, journal: j}, v)
+	return s.begin(ctx, attempt{req: req, journal: j}, v)
 }

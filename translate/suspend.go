@@ -156,11 +156,10 @@ func (s *suspendSession) Call(ctx context.Context, req exchange.Request, back ex
 	if methodNumber(req.Method) == 0 {
 		return s.plain(ctx, req, state, v)
 	}
-	cl := claim{s.principal, req.Method, salientDigest(req.Params)}
 	if state == nil {
-		return s.begin(ctx, attempt{req: s.cleaned(req), claim: cl, journal: s.s.journalOf(req)}, v)
+		return s.begin(ctx, attempt{req: req, journal: s.s.journalOf(req)}, v)
 	}
-	t, refusal := s.s.check(state, cl)
+	t, refusal := s.s.check(state, claim{s.principal, req.Method, salientDigest(req.Params)})
 	if refusal != nil {
 		return exchange.Response{Error: refusal}, nil
 	}
@@ -168,9 +167,9 @@ func (s *suspendSession) Call(ctx context.Context, req exchange.Request, back ex
 	case kindSuspend:
 		return s.s.retry(ctx, t, req.Params, v)
 	case kindURL:
-		return s.revisit(ctx, t, req, cl, v)
+		return s.revisit(ctx, t, req, v)
 	case kindJournal:
-		return s.rerun(ctx, t, req, cl, v)
+		return s.rerun(ctx, t, req, v)
 	}
 	return exchange.Response{Error: s.s.refuseState(req.Method, reasonStateInvalid, "another kind")}, nil
 }
@@ -206,10 +205,9 @@ func (s *suspendSession) plain(ctx context.Context, req exchange.Request, state 
 
 // An attempt is a call about to be made.
 type attempt struct {
-	req     exchange.Request // as the server is sent it
-	claim   claim
-	urls    *urlState // not nil after URLs have been visited
-	journal *journal  // not nil for a tool that is run again in each round
+	req     exchange.Request // the client's
+	urls    *urlState        // not nil after URLs have been visited
+	journal *journal         // not nil for a tool that is run again in each round
 }
 
 // begin makes a call that may suspend. When the pool of upstream sessions is full, a suspended call that has waited
@@ -230,12 +228,12 @@ func (s *suspendSession) begin(ctx context.Context, a attempt, v *visit) (exchan
 
 func (s *suspendSession) once(ctx context.Context, a attempt, v *visit) (exchange.Response, error) {
 	s.raise(ctx, v)
-	c := newCall(s.s, s, a.claim.method, a.claim.digest)
-	c.params, c.urls = a.req.Params, a.urls
+	c := newCall(s.s, s, a.req)
+	c.urls = a.urls
 	if c.journal = a.journal; c.journal != nil {
 		c.round = c.journal.round
 	}
-	if err := c.start(a.req, v); err != nil {
+	if err := c.start(s.cleaned(a.req), v); err != nil {
 		return exchange.Response{}, err
 	}
 	return c.attend(ctx, v)

@@ -3,7 +3,6 @@ package translate
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -28,8 +27,7 @@ type call struct {
 	id        callID
 	principal principalHash
 	method    string
-	digest    [sha256.Size]byte
-	params    []byte // as the server was sent them
+	params    []byte // of the first request, as the client sent them
 	began     time.Time
 	ctx       context.Context // of this running exchange; its end cancels the server's call
 	cancel    context.CancelCauseFunc
@@ -54,8 +52,8 @@ type outcome struct {
 	own  bool // the bridge's own refusal, which nothing is to be mapped in
 }
 
-func newCall(s *suspender, sess *suspendSession, method string, digest [sha256.Size]byte) *call {
-	c := &call{s: s, sess: sess, principal: sess.principal, method: method, digest: digest, began: time.Now()}
+func newCall(s *suspender, sess *suspendSession, req exchange.Request) *call {
+	c := &call{s: s, sess: sess, principal: sess.principal, method: req.Method, params: req.Params, began: time.Now()}
 	rand.Read(c.id[:]) // never fails
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	return c
@@ -228,11 +226,8 @@ func (c *call) suspend(v *visit) step {
 	if last := c.began.Add(c.s.o.Lifetime); last.Before(exp) {
 		exp = last
 	}
-	ask := &inputRequired{s: c.s, questions: append([]*question(nil), c.pending...)}
-	ask.token = token{
-		kind: kindSuspend, exp: exp, principal: c.principal, method: c.method, digest: c.digest,
-		upstream: c.s.o.Upstream, owner: c.s.o.Owner, call: c.id, round: c.round,
-	}
+	ask := c.asking(kindSuspend, exp, append([]*question(nil), c.pending...))
+	ask.token.call, ask.token.round = c.id, c.round
 	if c.journal != nil {
 		ask.token.kind, ask.token.inner = kindJournal, c.journal.encode(c.pending)
 		c.cancel(errNoAnswer)

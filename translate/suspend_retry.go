@@ -12,8 +12,16 @@ import (
 // An inputRequired is what a client is asked in one round.
 type inputRequired struct {
 	s         *suspender
-	token     token
+	token     token // without its digest
+	params    []byte
 	questions []*question
+}
+
+// asking returns what a client is asked, with a token of that kind.
+func (c *call) asking(kind tokenKind, exp time.Time, qs []*question) *inputRequired {
+	return &inputRequired{s: c.s, params: c.params, questions: qs, token: token{
+		kind: kind, exp: exp, principal: c.principal, method: c.method, upstream: c.s.o.Upstream, owner: c.s.o.Owner,
+	}}
 }
 
 // result returns the InputRequiredResult of 2026-07-28. Without questions it has a requestState only.
@@ -22,6 +30,7 @@ func (r *inputRequired) result() (exchange.Response, error) {
 		r.s.log.Warn("requestState too large", "bytes", len(r.token.inner))
 		return exchange.Response{Error: internal(reasonStateTooLarge, "what has to be kept between the rounds of this call is too large")}, nil
 	}
+	r.token.digest = salientDigest(r.params)
 	state := r.s.sealed(&r.token)
 	size := len(state) + 64
 	for _, q := range r.questions {

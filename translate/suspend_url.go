@@ -82,11 +82,8 @@ func (c *call) urlRequired(e *exchange.Error, v *visit) (exchange.Response, erro
 		qs = nil
 	}
 	c.s.listens.linger(c.sess.client, c.s.o.TTL)
-	ask := &inputRequired{s: c.s, questions: qs}
-	ask.token = token{
-		kind: kindURL, exp: time.Now().Add(c.s.o.TTL), principal: c.principal, method: c.method, digest: c.digest,
-		upstream: c.s.o.Upstream, owner: c.s.o.Owner, inner: u.encode(),
-	}
+	ask := c.asking(kindURL, time.Now().Add(c.s.o.TTL), qs)
+	ask.token.inner = u.encode()
 	return ask.result()
 }
 
@@ -107,7 +104,7 @@ func sameIDs(a, b []string) bool {
 }
 
 // revisit serves the retry of a call that the server refused until URLs have been visited.
-func (s *suspendSession) revisit(ctx context.Context, t *token, req exchange.Request, cl claim, v *visit) (exchange.Response, error) {
+func (s *suspendSession) revisit(ctx context.Context, t *token, req exchange.Request, v *visit) (exchange.Response, error) {
 	u := readURLState(t.inner)
 	if !v.declared.url {
 		return exchange.Response{Error: missingCapability(req.Method, []byte(`{"elicitation":{"url":{}}}`), "elicitation.url")}, nil
@@ -128,7 +125,7 @@ func (s *suspendSession) revisit(ctx context.Context, t *token, req exchange.Req
 		}
 	}
 	// The error said that the request was not processed, so this is no second execution.
-	return s.begin(ctx, attempt{req: s.cleaned(req), claim: cl, urls: u}, v)
+	return s.begin(ctx, attempt{req: req, urls: u}, v)
 }
 
 // read takes the client's answers. Answers that are missing leave u not accepted: the server is asked what it still needs.

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"slices"
 
@@ -104,7 +103,7 @@ func (c *canonical) array() {
 
 // A canonicalMember is where a member lies in the output, with its name unescaped.
 type canonicalMember struct {
-	name       string
+	name       []byte
 	start, end int
 }
 
@@ -112,7 +111,8 @@ func (c *canonical) object() {
 	c.pos++
 	c.out = append(c.out, '{')
 	begin := len(c.out)
-	var members []canonicalMember
+	var space [8]canonicalMember
+	members, sorted := space[:0], true
 	for {
 		b := c.peek()
 		if b == '}' || b == 0 {
@@ -123,18 +123,28 @@ func (c *canonical) object() {
 			c.pos++
 			c.peek()
 		}
-		members = append(members, c.member())
+		if len(members) > 0 {
+			c.out = append(c.out, ',')
+		}
+		m := c.member()
+		sorted = sorted && (len(members) == 0 || bytes.Compare(members[len(members)-1].name, m.name) <= 0)
+		members = append(members, m)
 	}
-	c.sort(begin, members)
+	if !sorted {
+		c.sort(begin, members)
+	}
 	c.out = append(c.out, '}')
 }
 
 // member consumes a member and writes it.
 func (c *canonical) member() canonicalMember {
 	start := len(c.out)
-	raw := c.str()
-	name, _ := jsonrpc.String(raw)
-	c.out = append(appendString(c.out, raw), ':')
+	name := c.str()
+	c.out = append(appendString(c.out, name), ':')
+	name = name[1 : len(name)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = jsontext.AppendUnquote(nil, c.in[c.pos-len(name)-2:c.pos])
+	}
 	c.peek()
 	c.pos++ // the colon
 	c.value()
@@ -143,8 +153,8 @@ func (c *canonical) member() canonicalMember {
 
 // sort puts the members that were written from begin on in order, with commas between them.
 func (c *canonical) sort(begin int, members []canonicalMember) {
-	slices.SortStableFunc(members, func(a, b canonicalMember) int { return cmp.Compare(a.name, b.name) })
-	sorted := make([]byte, 0, len(c.out)-begin+len(members))
+	slices.SortStableFunc(members, func(a, b canonicalMember) int { return bytes.Compare(a.name, b.name) })
+	sorted := make([]byte, 0, len(c.out)-begin)
 	for i, m := range members {
 		if i > 0 {
 			sorted = append(sorted, ',')
