@@ -68,20 +68,35 @@ func mayBeReserved(meta []byte) bool {
 // complete is T8: the result of a handshake-era server as a final one of 2026-07-28. info is the server's raw
 // Implementation, nil if it has none that is valid. One that says what it is (resultType) but is not final stays as it is.
 func complete(method string, r, info []byte) []byte {
+	var add members
 	switch t := jsonrpc.Get(r, "resultType"); {
 	case t == nil:
-		r = jsonrpc.Set(r, []byte(`"`+resultComplete+`"`), "resultType")
+		add.add("resultType", []byte(`"`+resultComplete+`"`))
 	case !is(t, resultComplete):
 		return r
 	}
 	if cacheable(method) {
-		r = withCache(r)
+		if ttl := jsonrpc.Get(r, "ttlMs"); ttl == nil {
+			add.add("ttlMs", []byte("0"))
+		} else if !isNatural(ttl) {
+			r = jsonrpc.Set(r, []byte("0"), "ttlMs")
+		}
+		if scope := jsonrpc.Get(r, "cacheScope"); scope == nil {
+			add.add("cacheScope", []byte(`"private"`))
+		} else if !is(scope, "public") && !is(scope, "private") {
+			r = jsonrpc.Set(r, []byte(`"private"`), "cacheScope")
+		}
+	}
+	if info == nil || jsonrpc.Get(r, "_meta", negotiate.MetaServerInfo) != nil {
+		return add.after(r)
 	}
 	meta := jsonrpc.Get(r, "_meta")
-	if info == nil || jsonrpc.Get(meta, negotiate.MetaServerInfo) != nil {
-		return r
+	named := jsonrpc.Set(meta, info, negotiate.MetaServerInfo)
+	if meta != nil {
+		return add.after(jsonrpc.Set(r, named, "_meta"))
 	}
-	return jsonrpc.Set(r, jsonrpc.Set(meta, info, negotiate.MetaServerInfo), "_meta")
+	add.add("_meta", named)
+	return add.after(r)
 }
 
 // cacheable reports whether results of the method say how long they may be kept (2026-07-28 schema, CacheableResult).
@@ -91,17 +106,6 @@ func cacheable(method string) bool {
 		return true
 	}
 	return false
-}
-
-// withCache returns r with valid ttlMs and cacheScope: 0 and private where the server gave none.
-func withCache(r []byte) []byte {
-	if !isNatural(jsonrpc.Get(r, "ttlMs")) {
-		r = jsonrpc.Set(r, []byte("0"), "ttlMs")
-	}
-	if s := jsonrpc.Get(r, "cacheScope"); !is(s, "public") && !is(s, "private") {
-		r = jsonrpc.Set(r, []byte(`"private"`), "cacheScope")
-	}
-	return r
 }
 
 // isNatural reports whether raw is an integer of at least 0 without fraction or exponent.

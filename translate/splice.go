@@ -57,6 +57,30 @@ func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
+// members are members of an object as text, each behind a comma.
+type members []byte
+
+// add appends one. Its name needs no escapes.
+func (m *members) add(name string, value []byte) {
+	*m = append(*m, `,"`...)
+	*m = append(*m, name...)
+	*m = append(*m, `":`...)
+	*m = append(*m, value...)
+}
+
+// after returns obj with m at its end, in one copy.
+func (m members) after(obj []byte) []byte {
+	if len(m) == 0 {
+		return obj
+	}
+	if isEmpty(obj) {
+		m = m[1:]
+	}
+	end := bytes.LastIndexByte(obj, '}')
+	out := append(make([]byte, 0, len(obj)+len(m)), obj[:end]...)
+	return append(append(out, m...), obj[end:]...)
+}
+
 // setChanged returns obj with the member name set to value, or obj itself if value is the slice old that was there.
 func setChanged(obj, value, old []byte, name string) []byte {
 	if same(value, old) {
