@@ -48,6 +48,12 @@ func newWebServer(served negotiate.Set) *webServer {
 // remoteOf returns a remote in front of h in memory.
 func remoteOf(t testing.TB, h http.Handler, o *upstream.Options) *upstream.Remote {
 	t.Helper()
+	return remoteThrough(t, h, o, func(rt http.RoundTripper) http.RoundTripper { return rt })
+}
+
+// remoteThrough is remoteOf with something between the remote and the server.
+func remoteThrough(t testing.TB, h http.Handler, o *upstream.Options, wrap func(http.RoundTripper) http.RoundTripper) *upstream.Remote {
+	t.Helper()
 	srv := memhttp.New(t, h)
 	var d upstream.Options
 	if o != nil {
@@ -57,7 +63,7 @@ func remoteOf(t testing.TB, h http.Handler, o *upstream.Options) *upstream.Remot
 	if d.HTTP != nil {
 		web = *d.HTTP
 	}
-	web.RoundTripper = srv.Client().Transport
+	web.RoundTripper = wrap(srv.Client().Transport)
 	d.HTTP = &web
 	r, err := upstream.URL(srv.URL+"/mcp", &d)
 	if err != nil {
