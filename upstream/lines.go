@@ -55,18 +55,25 @@ func (l *lineReader) skip(start, part []byte, err error) error {
 	long := &longLine{size: len(start) + len(part)}
 	long.head = append(long.head, start[:min(len(start), endBytes)]...)
 	long.head = append(long.head, part[:min(len(part), endBytes-len(long.head))]...)
-	tail := append([]byte(nil), last(start)...)
-	tail = append(tail, last(part)...)
+	tail := joinTail(joinTail(nil, start), part)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		part, err = l.r.ReadSlice('\n')
 		long.size += len(part)
-		tail = append(last(tail), last(part)...)
+		tail = joinTail(tail, part)
 	}
 	if err != nil {
 		return err
 	}
 	long.tail = last(chomp(tail))
 	return long
+}
+
+// joinTail returns what is to be kept of a line that ended with tail and goes on with part: room for the
+// line's end too, which chomp takes away.
+func joinTail(tail, part []byte) []byte {
+	const keep = endBytes + len("\r\n")
+	tail = append(tail, part[max(0, len(part)-keep):]...)
+	return append(tail[:0], tail[max(0, len(tail)-keep):]...)
 }
 
 func last(b []byte) []byte { return b[max(0, len(b)-endBytes):] }
