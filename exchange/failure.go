@@ -59,22 +59,27 @@ func (f *Failure) Error() string {
 	return f.Reason
 }
 
-// Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+// Unwrap returns the cause, but not an *Error: in a Failure it is about something between the bridge and the server, and must
+// not be taken for a refusal of what the client asked.
+func (f *Failure) Unwrap() error {
+	if _, ok := f.Err.(*Error); ok {
+		return nil
+	}
+	return f.Err
+}
 
 // Fail returns a Failure of a reason with its cause for the log.
 func Fail(reason string, err error) *Failure { return &Failure{Reason: reason, Err: err} }
 
-// PublicError returns the JSON-RPC error that a client is shown for an error of Open or Call: an
-// *Error as it is, a *Failure as -32603 with its reason in data.bridge.reason, and anything else as
+// PublicError returns the JSON-RPC error that a client is shown for an error of Open or Call: a refusal of the
+// server's, an *Error, as it is; a *Failure, whatever its cause, as -32603 with its reason in data.bridge.reason, and anything else as
 // -32603 bridge_error. The cause never shows.
 func PublicError(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
 	reason, text := ReasonBridge, ""
 	if f, ok := errors.AsType[*Failure](err); ok {
 		reason, text = f.Reason, f.Message
+	} else if e, ok := errors.AsType[*Error](err); ok {
+		return e
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		reason = ReasonTimeout
 	}

@@ -74,7 +74,7 @@ var children = map[string]func(stdio) error{
 		}
 		return play(s, func(m *jsonrpc.Message) bool {
 			if m.Method == "pid" {
-				s.answer(m, fmt.Sprint(cmd.Process.Pid))
+				s.answer(m, fmt.Sprintf(`{"pid":%d}`, cmd.Process.Pid))
 				return false
 			}
 			return plainly(s, m)
@@ -110,7 +110,7 @@ func plainly(s stdio, m *jsonrpc.Message) (end bool) {
 	case m.Method == "size":
 		var n int
 		_, _ = fmt.Sscan(string(jsonrpc.Get(m.Params, "n")), &n)
-		s.answer(m, `"`+strings.Repeat("x", n)+`"`)
+		s.answer(m, `{"x":"`+strings.Repeat("x", n)+`"}`)
 	case m.Method == "quit":
 		return true
 	default:

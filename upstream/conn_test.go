@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,9 +52,9 @@ func TestNoise(t *testing.T) {
 		p := call(s, "tools/list", "", &exchangetest.Peer{})
 		w.read()
 		for _, noise := range []string{
-			"", "  ", "Server started on stdio", "{broken", "42", "{}", "null", `"x"`, "[]", `[{"jsonrpc":"2.0","id":3,"result":{}}]`,
+			"", "  ", "Server started on stdio", "{broken", "42", "{}", "null", `"x"`, "[]",
 			`{"id":3,"level":"info","msg":"starting"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`,
-			`{"jsonrpc":"2.0","id":77,"result":{}}`, `{"jsonrpc":"2.0","id":"3","result":{}}`, "\xff\xfe",
+			`{"jsonrpc":"2.0","id":77,"result":{}}`, "\xff\xfe",
 			strings.Repeat("junk", 1<<18), strings.Repeat("j", 1<<21),
 		} {
 			w.say(noise)
@@ -79,6 +80,16 @@ func TestSpoiltAnswers(t *testing.T) {
 		{"duplicate result", `{"jsonrpc":"2.0","id":3,"result":{},"result":{}}`},
 		{"wrong version", `{"jsonrpc":"1.0","id":3,"result":{}}`},
 		{"error is no object", `{"jsonrpc":"2.0","id":3,"error":"no"}`},
+		{"neither result nor error", `{"jsonrpc":"2.0","id":3}`},
+		{"id as a string", `{"jsonrpc":"2.0","id":"3","result":{}}`},
+		{"id with a fraction of nothing", `{"jsonrpc":"2.0","id":3.0,"result":{}}`},
+		{"result is a string", `{"jsonrpc":"2.0","id":3,"result":"done"}`},
+		{"result is null", `{"jsonrpc":"2.0","id":3,"result":null}`},
+		{"result is an array", `{"jsonrpc":"2.0","id":3,"result":[1]}`},
+		{"error is empty", `{"jsonrpc":"2.0","id":3,"error":{}}`},
+		{"error without a message", `{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":5}}`},
+		{"error with a code that is none", `{"jsonrpc":"2.0","id":3,"error":{"code":"x","message":"m"}}`},
+		{"in an array that 2025-06-18 does not have", `[{"jsonrpc":"2.0","id":3,"result":{}}]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, &upstream.Options{MaxMessageBytes: 64 << 10}, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
@@ -90,6 +101,8 @@ func TestSpoiltAnswers(t *testing.T) {
 				w.say(test.line)
 				_, err := spoilt.wait()
 				equal(t, "spoilt call", reason(err), exchange.ReasonInvalid)
+				public := exchange.PublicError(err)
+				equal(t, "what the client is told", fmt.Sprint(public.Code, " ", string(public.Data)), `-32603 {"bridge":{"reason":"upstream_invalid"}}`)
 				w.say(`{"jsonrpc":"2.0","id":4,"result":{}}`)
 				got, err := other.wait()
 				equal(t, "other call", got, "{}")
@@ -168,7 +181,7 @@ func TestBatchesFromUpstream(t *testing.T) {
 	for _, test := range []struct {
 		version string
 		want    string
-	}{{"2025-03-26", "{}"}, {"2024-11-05", "{}"}, {"2025-06-18", `{"late":1}`}} {
+	}{{"2025-03-26", "{}"}, {"2024-11-05", "{}"}, {"2025-06-18", ""}} {
 		t.Run(test.version, func(t *testing.T) {
 			inBubble(t, &upstream.Options{Era: "legacy"}, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 				ready := make(chan *wire)
@@ -190,8 +203,9 @@ func TestBatchesFromUpstream(t *testing.T) {
 				w.read()
 				w.say(`[{"jsonrpc":"2.0","method":"notifications/message","params":{}},{"jsonrpc":"2.0","id":2,"result":{}}]`,
 					`{"jsonrpc":"2.0","id":2,"result":{"late":1}}`)
-				got, _ := p.wait()
+				got, err := p.wait()
 				equal(t, "result", got, test.want)
+				equal(t, "refused", reason(err) == exchange.ReasonInvalid, test.want == "")
 			})
 		})
 	}

@@ -40,7 +40,11 @@ func (u *Upstream) opening(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); end(nil); cancel() }
 }
 
-var errOpenTimeout error = exchange.Fail(exchange.ReasonUnavailable, errors.New("no answer during the handshake"))
+var errOpenTimeout error = &exchange.Failure{
+	Reason:  exchange.ReasonUnavailable,
+	Message: "the server behind the bridge was reached, but did not answer the handshake in time",
+	Err:     errors.New("no answer during the handshake"),
+}
 
 // openError is the error of Open for one of a handshake: a server that ended meanwhile could not be started.
 func openError(ctx context.Context, err error) error {

@@ -3,7 +3,7 @@ package upstream
 import (
 	"bytes"
 	"errors"
-	"strconv"
+	"fmt"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -27,7 +27,7 @@ func (c *conn) read() error {
 }
 
 func (c *conn) line(line []byte) {
-	if jsonrpc.IsArray(line) && c.batches() {
+	if jsonrpc.IsArray(line) {
 		c.batch(line)
 		return
 	}
@@ -46,10 +46,16 @@ func (c *conn) batches() bool {
 	return c.revision.Has(negotiate.Batching)
 }
 
+// batch takes an array apart. Where the revision knows none its messages are not taken in, but answers among them
+// end the calls that wait for them.
 func (c *conn) batch(line []byte) {
 	if _, err := jsonrpc.Split(line); err != nil && err.Code == jsonrpc.CodeParse {
 		c.noise.report("line skipped: "+err.Message, line)
 		return
+	}
+	known := c.batches()
+	if !known {
+		c.noise.report("array refused: the revision has no batches", nil)
 	}
 	jsonrpc.Elements(line, func(elem []byte) bool {
 		m, err := jsonrpc.Scan(elem)
@@ -57,10 +63,16 @@ func (c *conn) batch(line []byte) {
 			c.unreadable(&m, err, elem)
 			return true
 		}
-		c.message(&m)
+		if known {
+			c.message(&m)
+		} else if id, ok := spoiltID(m.Raw); ok {
+			c.settle(id, outcome{err: exchange.Fail(exchange.ReasonInvalid, errBatch)})
+		}
 		return true
 	})
 }
+
+var errBatch = errors.New("the answer came in an array, which the revision does not have")
 
 func (c *conn) message(m *jsonrpc.Message) {
 	switch m.Kind {
@@ -74,22 +86,18 @@ func (c *conn) message(m *jsonrpc.Message) {
 }
 
 func (c *conn) response(m *jsonrpc.Message) {
-	id, ok := ownID(m.ID)
-	if !ok {
-		if m.Error != nil {
-			c.noise.report("error response without an id of ours", nil)
-			return
-		}
-		c.noise.report("response with an id that was never sent", nil)
+	if id, ok := ownID(m.ID); ok {
+		c.settle(id, outcomeOf(m))
 		return
 	}
-	c.settle(id, outcome{resp: exchange.Response{Result: m.Result, Error: m.Error}})
-}
-
-// ownID reads a raw id as one of those the connection counts.
-func ownID(raw []byte) (id int64, ok bool) {
-	id, err := strconv.ParseInt(string(raw), 10, 64)
-	return id, err == nil && id > 0
+	if id, ok := meantID(m.ID); ok {
+		c.settle(id, outcome{err: exchange.Fail(exchange.ReasonInvalid, errOtherID(m.ID))})
+	}
+	if m.Error != nil {
+		c.noise.report("error response without an id of ours", nil)
+		return
+	}
+	c.noise.report("response with an id that was never sent", nil)
 }
 
 // settle ends the call of that id. A late one is dropped: the call has been cancelled.
@@ -123,10 +131,7 @@ func (c *conn) unreadable(m *jsonrpc.Message, err *jsonrpc.Error, line []byte) {
 // spoilt returns the id of the call that an unreadable line answers, if that can be seen.
 func (c *conn) spoilt(m *jsonrpc.Message, line []byte) (int64, bool) {
 	if m.Raw != nil {
-		if m.Kind != jsonrpc.Response {
-			return 0, false
-		}
-		return ownID(jsonrpc.Get(m.Raw, "id"))
+		return spoiltID(m.Raw)
 	}
 	e := readEnds(line, last(line))
 	if e.method {
@@ -146,6 +151,12 @@ func (c *conn) tooLong(l *longLine) {
 		return
 	}
 	if id, ok := ownID(e.id); ok {
-		c.settle(id, outcome{err: exchange.Fail(exchange.ReasonInvalid, l)})
+		c.settle(id, outcome{err: tooLargeAnswer(c.o.MaxMessageBytes, l)})
 	}
+}
+
+// tooLargeAnswer is the error of a call whose answer is over the limit.
+func tooLargeAnswer(limit int, err error) error {
+	return &exchange.Failure{Reason: exchange.ReasonInvalid, Err: err,
+		Message: fmt.Sprintf("the answer of the server behind the bridge is larger than %d bytes, which is the bridge's limit", limit)}
 }

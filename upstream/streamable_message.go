@@ -41,9 +41,9 @@ func (s *streamSession) response(m *jsonrpc.Message, p *post) {
 	id, ok := ownID(m.ID)
 	switch {
 	case ok:
-		s.settle(id, outcome{resp: exchange.Response{Result: m.Result, Error: m.Error}})
+		s.settle(id, outcomeOf(m))
 	case m.ID == nil && p != nil:
-		s.settle(p.id, outcome{resp: exchange.Response{Error: m.Error}})
+		s.settle(p.id, outcomeOf(m))
 	default:
 		s.noise.report("response with an id that was never sent", nil)
 	}
@@ -55,7 +55,7 @@ func (s *streamSession) unreadable(m *jsonrpc.Message, err *jsonrpc.Error, p *po
 		s.reply(jsonrpc.AppendError(nil, m.ID, err))
 		return
 	}
-	if id, ok := ownID(jsonrpc.Get(m.Raw, "id")); ok && m.Kind == jsonrpc.Response {
+	if id, ok := spoiltID(m.Raw); ok {
 		s.settle(id, outcome{err: exchange.Fail(exchange.ReasonInvalid, err)})
 		return
 	}
