@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/negotiate"
 	"github.com/mcp-dualstack/bridge/upstream"
 )
