@@ -37,7 +37,7 @@ var importTable = map[string]rule{
 	"negotiate":        {own: []string{"internal/jsonrpc"}},
 	"exchange":         {own: []string{"internal/jsonrpc", "negotiate"}},
 	"internal/session": {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, by: []string{"legacy", "streamable"}},
-	"translate":        {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{lru}},
+	"translate":        {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{lru, jsontext}}, // canonical strings of digests
 	"legacy":           {own: transportMay, others: []string{lru}, by: []string{"."}},
 	"streamable":       {own: transportMay, others: []string{lru}, by: []string{"."}},
 	"upstream":         {own: []string{"exchange", "negotiate", "internal/jsonrpc", "internal/sse"}, others: []string{lru}},
