@@ -228,7 +228,7 @@ func (s *suspendSession) begin(ctx context.Context, a attempt, v *visit) (exchan
 
 func (s *suspendSession) once(ctx context.Context, a attempt, v *visit) (exchange.Response, error) {
 	s.raise(ctx, v)
-	c := newCall(s.s, s, a.req)
+	c := newCall(ctx, s.s, s, a.req)
 	c.urls = a.urls
 	if c.journal = a.journal; c.journal != nil {
 		c.round = c.journal.round

@@ -52,10 +52,11 @@ type outcome struct {
 	own  bool // the bridge's own refusal, which nothing is to be mapped in
 }
 
-func newCall(s *suspender, sess *suspendSession, req exchange.Request) *call {
+// newCall returns a call that has what ctx carries, but not its end.
+func newCall(ctx context.Context, s *suspender, sess *suspendSession, req exchange.Request) *call {
 	c := &call{s: s, sess: sess, principal: sess.principal, method: req.Method, params: req.Params, began: time.Now()}
 	rand.Read(c.id[:]) // never fails
-	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return c
 }
 
@@ -149,6 +150,9 @@ func (c *call) expire() {
 func (c *call) attend(ctx context.Context, v *visit) (exchange.Response, error) {
 	for {
 		n := c.next(v)
+		if n.outcome != nil || n.ask != nil {
+			v.telling.Wait() // what was said before is heard before (architecture.md 3, contract 5)
+		}
 		if n.outcome != nil {
 			return c.conclude(n.outcome, v)
 		}

@@ -142,6 +142,7 @@ func (c *call) Call(ctx context.Context, req exchange.Request) (exchange.Respons
 	if !ok {
 		return exchange.Response{Error: negotiate.Refused(jsonrpc.CodeInvalidParams, reasonQuestion, "Invalid params: %s needs an object", req.Method)}, nil
 	}
+	q.params, _ = c.sess.payload.question(q.method, q.params) // a modern client has words for everything
 	if known, ok := c.journal.answerTo(q); ok {
 		return answerOf(known), nil
 	}

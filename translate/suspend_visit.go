@@ -2,6 +2,7 @@ package translate
 
 import (
 	"context"
+	"sync"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -15,6 +16,8 @@ type visit struct {
 	level    int    // least severity of log messages the client wants; 0: none
 	declared declared
 	wake     chan struct{} // has one token when the call has changed
+
+	telling sync.WaitGroup // what is being told; nothing is added once the call has let go of the request
 }
 
 func newVisit(params []byte, d declared, back exchange.Peer) *visit {
@@ -75,16 +78,23 @@ func (c *call) Notify(ctx context.Context, note exchange.Request) error {
 	if c.sess.heard(note) {
 		return nil
 	}
-	c.s.mu.Lock()
-	v := c.visit
-	if c.state != stateRunning {
-		v = nil
-	}
-	c.s.mu.Unlock()
+	v := c.attached()
 	if v == nil {
 		return nil
 	}
+	defer v.telling.Done()
 	return v.tell(ctx, note)
+}
+
+// attached returns the request to tell, nil while there is none. The caller says when it has told.
+func (c *call) attached() *visit {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.state != stateRunning {
+		return nil
+	}
+	c.visit.telling.Add(1)
+	return c.visit
 }
 
 // A bystander is the peer of a call that may not suspend.
