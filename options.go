@@ -62,7 +62,8 @@ type Options struct {
 	WriteTimeout time.Duration // of one write to a stream; zero: 30 s
 	AskTimeout   time.Duration // of a question to a client; zero: 10 min
 
-	MaxSessions  int   // open sessions per transport; zero: the transports' default
+	MaxSessions  int   // open sessions per transport, a legacy stream being one; zero: 1024
+	MaxStateless int   // 2026-07-28 requests in flight, listens included; zero: 4096
 	MaxCalls     int   // calls in flight per session; zero: 256
 	MaxBodyBytes int64 // of one request body; zero: 8 MiB
 	StreamBytes  int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
@@ -180,7 +181,7 @@ func (s *settings) checkNumbers() error {
 		value int64
 	}{
 		{"keep-alive", int64(s.KeepAlive)}, {"idle timeout", int64(s.IdleTimeout)}, {"write timeout", int64(s.WriteTimeout)},
-		{"ask timeout", int64(s.AskTimeout)}, {"max sessions", int64(s.MaxSessions)}, {"max calls", int64(s.MaxCalls)},
+		{"ask timeout", int64(s.AskTimeout)}, {"max sessions", int64(s.MaxSessions)}, {"max stateless", int64(s.MaxStateless)}, {"max calls", int64(s.MaxCalls)},
 		{"max body bytes", s.MaxBodyBytes}, {"stream bytes", int64(s.StreamBytes)},
 	} {
 		if n.value < 0 {

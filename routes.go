@@ -133,7 +133,7 @@ func (s *settings) streamable(observe func(exchange.Observation)) *streamable.Op
 	return &streamable.Options{
 		Addr: s.addr, Observe: observe, Logger: s.Logger,
 		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, IdleTimeout: s.IdleTimeout, WriteTimeout: s.WriteTimeout,
-		MaxSessions: s.MaxSessions, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
+		MaxSessions: s.MaxSessions, MaxStateless: s.MaxStateless, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
 		JSONResponses: s.JSONResponses, AcceptRawName: s.AcceptRawName,
 	}
 }

@@ -88,6 +88,8 @@ func (s *source) options() bridge.Options {
 		AllowedOrigins: s.list("allowed_origin"),
 		TrustedProxies: s.list("trusted_proxy"),
 		KeepAlive:      s.duration("keep_alive"),
+		MaxSessions:    s.number("max_sessions"),
+		MaxStateless:   s.number("max_stateless"),
 	}
 }
 

@@ -107,6 +107,7 @@ log_level: loud
 command: no-such-program
 state:
   dir: /tmp
+max_sessions: 0
 `)
 	t.Setenv("BRIDGE_ERA", "old")
 	var stdout, stderr bytes.Buffer
@@ -114,7 +115,7 @@ state:
 	if code != exitUsage || stdout.Len() > 0 {
 		t.Errorf("got exit code %d, stdout %s", code, &stdout)
 	}
-	want := `bridge: the configuration has 12 problems:
+	want := `bridge: the configuration has 13 problems:
   FILE:2: lissen is no setting
   FILE:3: public-url is no setting; did you mean public_url?
   FILE:1: listen: must be one value
@@ -124,6 +125,7 @@ state:
   FILE:10: state: must be one value
   FILE:5: legacy: "maybe" is none of on, off
   FILE:4: keep_alive: "15" is not a time such as 15s or 2m
+  FILE:12: max_sessions: "0" is not a whole number from 1 up
   FILE:6: sharing: pool is not built yet; auto and dedicated are
   --admin: 0.0.0.0:1 can be reached from other machines and the bridge authenticates nobody yet; listen on 127.0.0.1 behind a proxy that does, or say --insecure
   SSE path: "sse" must be a plain path such as /sse

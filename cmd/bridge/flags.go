@@ -15,6 +15,8 @@ const (
 	defaultAdmin           = "127.0.0.1:8421"
 	defaultKeepAlive       = 15 * time.Second
 	defaultShutdownTimeout = 10 * time.Second
+	defaultMaxSessions     = 1024
+	defaultMaxStateless    = 4096
 )
 
 // keyOf returns the configuration key of a flag: public-url is public_url.
@@ -50,6 +52,8 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.StringSlice("allowed-origin", nil, "further origin that browsers may call from (repeatable)")
 	fs.StringSlice("trusted-proxy", nil, "address or prefix whose X-Forwarded headers are believed (repeatable)")
 	fs.Duration("keep-alive", defaultKeepAlive, "time between comments on an idle stream")
+	fs.Int("max-sessions", defaultMaxSessions, "open sessions per transport; a legacy stream is one")
+	fs.Int("max-stateless", defaultMaxStateless, "2026-07-28 requests in flight, listens included")
 	fs.Duration("shutdown-timeout", defaultShutdownTimeout, "time for calls in flight after SIGTERM")
 	fs.Bool("insecure", false, "listen on other than loopback addresses although nobody is authenticated")
 	fs.String("state", "", "folder of ledger.db, or off to keep it in memory (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -194,6 +195,16 @@ func (s *source) duration(key string) time.Duration {
 		s.problem(key, "%s must be more than nothing", v)
 	}
 	return d
+}
+
+// number returns a whole number from 1 up.
+func (s *source) number(key string) int {
+	v := s.text(key)
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		s.problem(key, "%q is not a whole number from 1 up", v)
+	}
+	return n
 }
 
 // list returns a list; in the environment and in a single text its elements are separated by commas.
