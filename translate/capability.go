@@ -45,14 +45,17 @@ func modernCapabilities(caps []byte, r negotiate.Revision) []byte {
 	if !jsonrpc.IsObject(caps) {
 		return []byte("{}")
 	}
+	whole := caps
 	caps = jsonrpc.DeleteFunc(caps, func(name string) bool {
 		switch name {
 		case "experimental", "tasks":
 			return true
 		case "elicitation":
-			return !r.Has(negotiate.Elicitation)
+			if !r.Has(negotiate.Elicitation) {
+				return true
+			}
 		}
-		return false
+		return jsonrpc.IsNull(jsonrpc.Get(whole, name)) // some clients write what they do not have as null
 	})
 	if !jsonrpc.IsNull(jsonrpc.Get(caps, "roots")) {
 		caps = jsonrpc.Set(caps, []byte("{}"), "roots")

@@ -28,7 +28,9 @@ func asHandshake(s exchange.Server, bridge []byte) exchange.Server {
 	r = jsonrpc.Set(r, jsonrpc.Quote(negotiate.Legacy.Newest().String()), "protocolVersion") // the front says which
 	r = jsonrpc.Set(r, s.Capabilities, "capabilities")
 	r = jsonrpc.Set(r, s.Info, "serverInfo")
-	if s.Instructions != nil {
+	if jsonrpc.IsNull(s.Instructions) {
+		s.Instructions, r = nil, jsonrpc.Delete(r, "instructions")
+	} else {
 		r = jsonrpc.Set(r, s.Instructions, "instructions")
 	}
 	s.Initialize, s.Discover = r, nil

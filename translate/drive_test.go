@@ -103,6 +103,7 @@ func TestWhatTheServerIsTold(t *testing.T) {
 		{"L2 has no URL mode", l2, `{"elicitation":{"url":{}}}`, `{"elicitation":{}}`},
 		{"L1 has no elicitation", l1, `{"elicitation":{},"roots":{}}`, `{"roots":{}}`},
 		{"L0", l0, `{"sampling":{}}`, `{"sampling":{}}`},
+		{"nulls", l2, `{"roots":null,"sampling":null,"x":{},"elicitation":null}`, `{"x":{}}`},
 		{"none", l0, ``, `{}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -130,8 +131,8 @@ func elsewhereOnly(ctx context.Context, req exchange.Request, _ exchange.Peer) (
 
 func TestServerWithoutAName(t *testing.T) {
 	s := newScript(t, elsewhereOnly)
-	s.server.Discover = []byte(`{"supportedVersions":["2026-07-28"],"capabilities":{},"resultType":"complete"}`)
-	s.server.Info, s.server.Instructions, s.server.Capabilities = nil, nil, []byte("{}")
+	s.server.Discover = []byte(`{"supportedVersions":["2026-07-28"],"capabilities":{},"instructions":null,"resultType":"complete"}`)
+	s.server.Info, s.server.Instructions, s.server.Capabilities = nil, []byte("null"), []byte("{}")
 	u := newUser(t, modern(s), l0, "{}", agreeable)
 	equal(t, "initialize", string(u.session.Server().Initialize),
 		`{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"mcp-dualstack-bridge","version":"0"}}`)
@@ -164,6 +165,18 @@ func TestGate(t *testing.T) {
 			equal(t, "calls", len(s.params("tools/call")), 1)
 		})
 	}
+}
+
+// TestSentIsCalledOnce: the order of a session's requests hangs on the first round (architecture.md 3, contract 8).
+func TestSentIsCalledOnce(t *testing.T) {
+	s := newScript(t, results("tools/call", inputs(`{"1":`+roots+`}`, ""), final))
+	u := newUser(t, modern(s), l3, allCapabilities, agreeable)
+	sent := 0
+	req := exchange.Request{Method: "tools/call", Params: []byte(`{"name":"a"}`), Sent: func() { sent++ }}
+	if _, err := u.session.Call(t.Context(), req, &u.call); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "sent", sent, 1)
 }
 
 func TestOtherMethodsFailWithAnError(t *testing.T) {
