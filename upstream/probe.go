@@ -21,6 +21,8 @@ type Verdict struct {
 	// Server is what is known of the server: of a modern one its discover result, of a legacy one what it
 	// answered to the last handshake, empty before the first.
 	Server exchange.Server
+
+	ended bool // the server ended at the probe, which is all that the verdict rests on
 }
 
 // A flight is a probe or restart that is under way; everybody who needs its outcome waits for the same.
@@ -36,7 +38,35 @@ type flight struct {
 // the cause of ctx; a probe that others wait for goes on.
 func (u *Upstream) Probe(ctx context.Context) (Verdict, error) {
 	v, _, err := u.resolve(ctx, false)
-	return v, err
+	if err == nil {
+		err = u.verify(ctx, v)
+	}
+	if err != nil {
+		return Verdict{}, err
+	}
+	if known := u.known(); known != nil {
+		v = *known // a handshake shows who the server is
+	}
+	return v, nil
+}
+
+// verify makes sure that a server lives that only ended when it was probed: it may be of the handshake era, or not
+// able to start at all.
+func (u *Upstream) verify(ctx context.Context, v Verdict) error {
+	u.mu.Lock()
+	sure := !v.ended || u.proven
+	u.mu.Unlock()
+	if sure {
+		return nil
+	}
+	sess, err := u.openNoted(ctx, exchange.Client{Revision: poolRevision, Requested: poolRevision.String()})
+	if err != nil {
+		if refused(err) {
+			return nil // a server that can say no is one
+		}
+		return err
+	}
+	return sess.Close()
 }
 
 // resolve returns the verdict, and if shared is wanted and the server is modern, a connection for modern
@@ -81,6 +111,9 @@ func (u *Upstream) fly(f *flight) {
 		ctx, stop := u.opening(u.ctx)
 		found, err = u.examine(ctx, known)
 		stop()
+		if err != nil || found.served&negotiate.Modern != 0 {
+			u.starts.note(err)
+		}
 	}
 	u.mu.Lock()
 	if err == nil {
@@ -104,7 +137,7 @@ func (u *Upstream) known() *Verdict {
 
 // accept makes a finding the verdict. The caller holds mu.
 func (u *Upstream) accept(f finding) {
-	u.verdict = &Verdict{Server: f.server}
+	u.verdict = &Verdict{Server: f.server, ended: f.ended}
 	switch {
 	case f.served.Has(negotiate.Rev20260728):
 		u.shared = f.conn
@@ -127,6 +160,7 @@ type finding struct {
 	served negotiate.Set
 	server exchange.Server // of a modern server
 	conn   *conn           // the probed connection if it can still be used
+	ended  bool            // the server ended at the probe
 	why    string          // for the log
 }
 
@@ -185,7 +219,7 @@ func (u *Upstream) weigh(ctx context.Context, c *conn, a outcome, mustBeModern b
 		if f.Reason == exchange.ReasonInvalid {
 			return finding{served: negotiate.Legacy, conn: c, why: "unreadable answer"}, nil
 		}
-		return finding{served: negotiate.Legacy, why: "ended at the probe"}, nil
+		return finding{served: negotiate.Legacy, ended: true, why: "ended at the probe"}, nil
 	}
 	f := u.sort(a.resp)
 	if f.retry {

@@ -59,6 +59,11 @@ func TestVerdicts(t *testing.T) {
 					case "":
 						_, _ = io.Copy(io.Discard, w)
 					case "close":
+						_ = w.Close()
+						w = <-made // a handshake shows that the server can live
+						w.read()
+						w.say(initializeResult(1, "2025-06-18"))
+						_, _ = io.Copy(io.Discard, w)
 					default:
 						w.say(test.answer)
 						_, _ = io.Copy(io.Discard, w)
@@ -124,6 +129,32 @@ func TestProbeIsSingleFlight(t *testing.T) {
 		wg.Wait()
 		equal(t, "further connections", len(made), 0)
 	})
+}
+
+// A command that cannot live is no server of the handshake era: when the probe ends in an exit, a handshake
+// has to succeed.
+func TestProbeOfWhatCannotLive(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		ask  func(*upstream.Upstream) error
+	}{
+		{"Probe", func(up *upstream.Upstream) error { _, err := up.Probe(context.Background()); return err }},
+		{"modern client", func(up *upstream.Upstream) error { _, err := up.Open(context.Background(), modernClient); return err }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+				go func() {
+					for range 2 {
+						w := <-made
+						w.read()
+						_ = w.Close()
+					}
+				}()
+				equal(t, "error", reason(test.ask(up)), exchange.ReasonUnavailable)
+				equal(t, "connections left", len(made), 0)
+			})
+		})
+	}
 }
 
 // Clients whose era the server does not speak are refused, and no connection is made for that.

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/mcp-dualstack/bridge/exchange"
-	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
 // A legacySession is the conversation of one handshake-era client on a connection of its own.
@@ -92,13 +91,20 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 		return exchange.Response{}, err
 	}
 	defer s.calls.leave(&cancel)
+	if req.Method == methodListen {
+		return s.listen(ctx, req, back)
+	}
+	return s.once(ctx, req, back)
+}
+
+func (s *modernSession) once(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
 	c, err := s.conn(ctx)
 	if err != nil {
 		return exchange.Response{}, err
 	}
 	resp, err := c.call(ctx, req, back)
-	if err == nil && resp.Error != nil && resp.Error.Code == jsonrpc.CodeUnsupportedVersion {
-		return exchange.Response{}, exchange.Fail(exchange.ReasonVersion, resp.Error)
+	if err == nil && wrongVersion(resp) {
+		return s.u.revised(ctx, c, req, back, resp.Error)
 	}
 	return resp, err
 }

@@ -51,6 +51,8 @@ type Upstream struct {
 	conns   map[*conn]struct{}
 	held    int // connections, those about to be made included
 	pace    pace
+
+	starts starts
 }
 
 // Stdio returns an upstream whose connections are child processes of c.
@@ -77,7 +79,7 @@ func newUpstream(name string, o *Options) *Upstream {
 	u := &Upstream{o: o.withDefaults(), name: name, conns: make(map[*conn]struct{})}
 	u.o.Logger = u.o.Logger.With("upstream", name)
 	u.ctx, u.cancel = context.WithCancel(context.Background())
-	u.pool = newPool(&u.o, u.openLegacy, false)
+	u.pool = newPool(&u.o, u.openNoted, false)
 	if err := u.o.Validate(); err != nil {
 		u.fault = exchange.Fail(exchange.ReasonUnavailable, err)
 	}
@@ -119,7 +121,7 @@ func (u *Upstream) openOwn(ctx context.Context, c exchange.Client) (exchange.Ses
 	case u.o.Sharing == "pool" || u.o.Sharing == "shared":
 		return u.pool.session(ctx, c, u.served(v.Served))
 	}
-	return u.pool.makingRoom(ctx, func() (exchange.Session, error) { return u.openLegacy(ctx, c) })
+	return u.pool.makingRoom(ctx, func() (exchange.Session, error) { return u.openNoted(ctx, c) })
 }
 
 func (u *Upstream) openModern(ctx context.Context, c exchange.Client) (exchange.Session, error) {
@@ -128,6 +130,11 @@ func (u *Upstream) openModern(ctx context.Context, c exchange.Client) (exchange.
 		return nil, err
 	}
 	if !v.Modern {
+		if !u.o.Translated { // the session that follows shows it otherwise
+			if err := u.verify(ctx, v); err != nil {
+				return nil, err
+			}
+		}
 		return nil, eraFailure(c.Revision, v.Served)
 	}
 	server := v.Server
@@ -176,6 +183,9 @@ func (u *Upstream) Close() error {
 
 // connect makes a connection, within Options.OpenTimeout.
 func (u *Upstream) connect(ctx context.Context) (*conn, error) {
+	if err := u.starts.admit(ctx); err != nil {
+		return nil, err
+	}
 	if err := u.hold(); err != nil {
 		return nil, err
 	}
