@@ -49,12 +49,12 @@ func (f *Front) sessionOf(r *http.Request) (*stream, *refusal) {
 // take reads the body and hands over what is in it. All of it is refused or none.
 func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal {
 	if !isJSON(r.Header) {
-		return &refusal{status: http.StatusUnsupportedMediaType, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonContentType,
+		return &refusal{status: http.StatusUnsupportedMediaType, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
 			"Content-Type must be application/json in UTF-8")}
 	}
 	body, err := readBody(w, r, f.o.MaxBodyBytes)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &refusal{status: http.StatusRequestEntityTooLarge, err: negotiate.Refused(jsonrpc.CodeParse, reasonTooLarge,
+		return &refusal{status: http.StatusRequestEntityTooLarge, err: negotiate.Refused(jsonrpc.CodeParse, negotiate.ReasonBodyTooLarge,
 			"the body is larger than %d bytes", tooLarge.Limit)}
 	}
 	if err != nil {

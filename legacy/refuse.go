@@ -42,14 +42,8 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 
-// Reasons of refusals by HTTP alone, for data.bridge.reason.
-const (
-	reasonMethod      = "method_not_allowed"
-	reasonAccept      = "not_acceptable"
-	reasonContentType = "unsupported_media_type"
-	reasonTooLarge    = "body_too_large"
-	reasonFull        = "too_many_sessions"
-)
+// reasonMethod is for data.bridge.reason.
+const reasonMethod = "method_not_allowed"
 
 func notAllowed(allow string) *refusal {
 	return &refusal{status: http.StatusMethodNotAllowed, header: [2]string{"Allow", allow},
@@ -58,13 +52,13 @@ func notAllowed(allow string) *refusal {
 
 func notAcceptable() *refusal {
 	return &refusal{status: http.StatusNotAcceptable,
-		err: negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonAccept, "this URL answers with text/event-stream, which the Accept header does not admit")}
+		err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonNotAcceptable, "this URL answers with text/event-stream, which the Accept header does not admit")}
 }
 
 func unavailable(err error) *refusal {
 	reason := exchange.ReasonClosed
 	if err == errFull {
-		reason = reasonFull
+		reason = negotiate.ReasonTooManySessions
 	}
 	return &refusal{status: http.StatusServiceUnavailable, header: [2]string{"Retry-After", retryAfter},
 		err: negotiate.Refused(jsonrpc.CodeInternal, reason, "%s; try again later", err)}

@@ -23,6 +23,12 @@ const (
 	ReasonUnknownSession    = "unknown_session"             // the session has ended, never was, or is somebody else's
 	ReasonSessionExists     = "session_exists"              // a second initialize in one session
 	ReasonBatch             = "batch_not_allowed"           // an array where the revision has no batching, or with a forbidden element
+	ReasonNotAcceptable     = "not_acceptable"              // Accept admits none of the media types that could be answered
+	ReasonMediaType         = "unsupported_media_type"      // a body that is not said to be JSON in UTF-8
+	ReasonBodyTooLarge      = "body_too_large"              // a body over the limit
+	ReasonBodySlow          = "body_too_slow"               // a body that did not come in time
+	ReasonTooManySessions   = "too_many_sessions"           // no room for a session
+	ReasonTooManyStreams    = "too_many_streams"            // no room for a stream
 	ReasonDuplicateArgument = "duplicate_argument"          // an argument mirrored in a header occurs twice
 	ReasonUnmirrorable      = "argument_cannot_be_mirrored" // no legal Mcp-Param header exists for an argument
 )

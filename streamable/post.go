@@ -61,7 +61,7 @@ func malformed(e *jsonrpc.Error) *refusal {
 // readBody reads the body to its end: only then does the server see that a client has gone.
 func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 	tooLarge := func() *refusal {
-		return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeParse, reasonTooLarge,
+		return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeParse, negotiate.ReasonBodyTooLarge,
 			"the body is larger than the %d bytes that are taken here", f.o.MaxBodyBytes)
 	}
 	if r.ContentLength > f.o.MaxBodyBytes {

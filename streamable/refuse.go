@@ -12,12 +12,8 @@ import (
 
 // Reasons of refusals made here, for data.bridge.reason.
 const (
-	reasonNotAcceptable   = "not_acceptable"
-	reasonContentType     = "unsupported_media_type"
-	reasonTooLarge        = "body_too_large"
-	reasonShutdown        = "shutting_down"
-	reasonTooManySessions = "too_many_sessions"
-	reasonReplayGap       = "replay_gap"
+	reasonShutdown  = "shutting_down"
+	reasonReplayGap = "replay_gap"
 )
 
 const allowed = "POST, GET, DELETE"
@@ -35,15 +31,15 @@ func refused(status, code int, reason, format string, args ...any) *refusal {
 }
 
 var (
-	refusedAccept = refused(http.StatusNotAcceptable, jsonrpc.CodeInvalidRequest, reasonNotAcceptable,
+	refusedAccept = refused(http.StatusNotAcceptable, jsonrpc.CodeInvalidRequest, negotiate.ReasonNotAcceptable,
 		"Not acceptable: the Accept header must admit application/json or text/event-stream; clients list both")
-	refusedAcceptStream = refused(http.StatusNotAcceptable, jsonrpc.CodeInvalidRequest, reasonNotAcceptable,
+	refusedAcceptStream = refused(http.StatusNotAcceptable, jsonrpc.CodeInvalidRequest, negotiate.ReasonNotAcceptable,
 		"Not acceptable: this is answered with an event stream only; the Accept header must admit text/event-stream")
-	refusedContentType = refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, reasonContentType,
+	refusedContentType = refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
 		"Unsupported media type: send Content-Type: application/json, in UTF-8")
 	refusedShutdown = &refusal{http.StatusServiceUnavailable, time.Second, "", negotiate.Refused(jsonrpc.CodeInternal, reasonShutdown,
 		"the bridge is shutting down; try again in a moment")}
-	refusedSessions = &refusal{http.StatusServiceUnavailable, 5 * time.Second, "", negotiate.Refused(jsonrpc.CodeInternal, reasonTooManySessions,
+	refusedSessions = &refusal{http.StatusServiceUnavailable, 5 * time.Second, "", negotiate.Refused(jsonrpc.CodeInternal, negotiate.ReasonTooManySessions,
 		"too many sessions are open; try again later")}
 	refusedBusy = &refusal{http.StatusServiceUnavailable, time.Second, "", exchange.PublicError(exchange.Fail(exchange.ReasonTooManyCalls, nil))}
 	refusedNoID = refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,

@@ -126,8 +126,7 @@ func (x *stateless) run(ctx context.Context) {
 	case resp.Error != nil:
 		x.st.finish(jsonrpc.AppendError(nil, id, resp.Error), answer{status: statelessStatus(resp.Error.Code)})
 	default:
-		room := len(id) + len(resp.Result) + len(`{"jsonrpc":"2.0","id":,"result":{}}`)
-		x.st.Finish(jsonrpc.AppendResult(make([]byte, 0, room), id, resp.Result))
+		x.st.Finish(jsonrpc.AppendResult(nil, id, resp.Result))
 	}
 }
 

@@ -1,9 +1,20 @@
 package jsonrpc
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
+
+// What a message takes beside what its caller gives, at most; in an error object also the names and the code. They are
+// reserved at once: growing step by step costs two or three allocations a message.
+const (
+	envelopeBytes = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`)
+	faultBytes    = len(`{"code":-2147483648,"message":"","data":}`)
+)
 
 // AppendRequest appends a request to dst. id is a raw token, never nil; nil params are left out.
 func AppendRequest(dst, id []byte, method string, params []byte) []byte {
+	dst = slices.Grow(dst, envelopeBytes+len(id)+len(method)+len(params))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
 	dst = append(dst, `,"method":`...)
@@ -12,6 +23,7 @@ func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 
 // AppendNotification appends a notification to dst; nil params are left out.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
+	dst = slices.Grow(dst, envelopeBytes+len(method)+len(params))
 	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
 	return appendCall(dst, method, params)
 }
@@ -28,6 +40,7 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 // AppendResult appends a successful response to dst. id is a raw token, never nil. A nil result is
 // written as {}.
 func AppendResult(dst, id, result []byte) []byte {
+	dst = slices.Grow(dst, envelopeBytes+len(id)+len(result))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
 	dst = append(dst, `,"result":`...)
@@ -40,6 +53,7 @@ func AppendResult(dst, id, result []byte) []byte {
 
 // AppendError appends an error response to dst; with a nil id it has no id member (translation.md 2).
 func AppendError(dst, id []byte, e *Error) []byte {
+	dst = slices.Grow(dst, envelopeBytes+len(id)+faultBytes+len(e.Message)+len(e.Data)+len(e.Raw))
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if id != nil {
 		dst = append(dst, `"id":`...)
