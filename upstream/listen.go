@@ -56,8 +56,8 @@ func (l *listening) Notify(ctx context.Context, note exchange.Request) error {
 // changes returns a notification for everything that a SubscriptionFilter of 2026-07-28 covers.
 func changes(filter []byte) []exchange.Request {
 	var all []exchange.Request
-	for member, kind := range map[string]string{"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"} {
-		if string(jsonrpc.Get(filter, member)) == "true" {
+	for _, kind := range []string{"tools", "prompts", "resources"} {
+		if string(jsonrpc.Get(filter, kind+"ListChanged")) == "true" {
 			all = append(all, exchange.Request{Method: "notifications/" + kind + "/list_changed"})
 		}
 	}
@@ -71,12 +71,16 @@ func changes(filter []byte) []exchange.Request {
 // again reports whether a listen that ended with err is to be opened anew: its server ended after it had
 // acknowledged it.
 func (l *listening) again(err error) bool {
-	f, ok := errors.AsType[*exchange.Failure](err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	acknowledged := l.acknowledged
 	l.acknowledged = false
-	return ok && f.Reason == exchange.ReasonLost && acknowledged
+	return acknowledged && isLost(err)
+}
+
+func isLost(err error) bool {
+	f, ok := errors.AsType[*exchange.Failure](err)
+	return ok && f.Reason == exchange.ReasonLost
 }
 
 // listen keeps a subscriptions/listen open as long as the server can be started again.

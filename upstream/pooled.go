@@ -130,6 +130,15 @@ func (s *pooled) Call(ctx context.Context, req exchange.Request, back exchange.P
 		return s.subscription(ctx, req)
 	}
 	req, level := s.levelFor(req)
+	resp, err := s.once(ctx, req, back, level)
+	if isLost(err) && repeatable(req.Method) && s.Done() == nil && !s.p.linked { // a session with links sees to that itself
+		return s.once(ctx, req, back, level)
+	}
+	return resp, err
+}
+
+// once makes a call on the session that its key has.
+func (s *pooled) once(ctx context.Context, req exchange.Request, back exchange.Peer, level int) (exchange.Response, error) {
 	key := s.keyFor(req)
 	if s.p.exclusive(key) {
 		return s.callAlone(ctx, key, req, back, level)

@@ -94,7 +94,12 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 	if req.Method == methodListen {
 		return s.listen(ctx, req, back)
 	}
-	return s.once(ctx, req, back)
+	resp, err := s.once(ctx, req, back)
+	if isLost(err) && repeatable(req.Method) {
+		req.Sent = nil // it has been called
+		return s.once(ctx, req, back)
+	}
+	return resp, err
 }
 
 func (s *modernSession) once(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
