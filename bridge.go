@@ -62,7 +62,7 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	if b.ledger, err = openLedger(s); err != nil {
 		return nil, err
 	}
-	h := b.ledger.Handler(translate.Handler(up, &translate.Options{Logger: s.Logger}))
+	h := b.ledger.Handler(translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info()}))
 	b.mcp = streamable.New(h, s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.observe)
 	b.serve = b.guard.Handler(b.untilClosed(normalised(b.routes(), s.prefix)))

@@ -16,7 +16,7 @@ func (b *Bridge) Greet(ctx context.Context) error {
 	s, err := b.up.Open(ctx, exchange.Client{
 		Revision:     newest,
 		Requested:    newest.String(),
-		Info:         []byte(`{"name":"mcp-dualstack-bridge","version":"unknown"}`),
+		Info:         b.s.info(),
 		Capabilities: []byte("{}"),
 		Back:         nobody{},
 	})
@@ -24,6 +24,15 @@ func (b *Bridge) Greet(ctx context.Context) error {
 		return err
 	}
 	return s.Close()
+}
+
+// info returns the Implementation object of the bridge itself.
+func (s *settings) info() []byte {
+	version := s.Version
+	if version == "" {
+		version = "unknown"
+	}
+	return jsonrpc.Set([]byte(`{"name":"mcp-dualstack-bridge"}`), jsonrpc.Quote(version), "version")
 }
 
 // nobody is a peer that hears nothing and can do nothing.

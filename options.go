@@ -58,7 +58,7 @@ type Options struct {
 	State string
 
 	KeepAlive    time.Duration // between comments on an idle stream; zero: 15 s
-	IdleTimeout  time.Duration // after which an unused session ends; zero: the transports' default
+	IdleTimeout  time.Duration // after which a session of Streamable HTTP without a stream or call ends; zero: 30 min
 	WriteTimeout time.Duration // of one write to a stream; zero: 30 s
 	AskTimeout   time.Duration // of a question to a client; zero: 10 min
 
@@ -71,7 +71,8 @@ type Options struct {
 	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said
 	AcceptRawName bool // accept Mcp-Name that should have been encoded (translation.md 11)
 
-	Logger *slog.Logger // nil: silent
+	Version string       // of the program, named where the bridge speaks for itself; empty: unknown
+	Logger  *slog.Logger // nil: silent
 }
 
 // settings are Options after validation, with defaults filled in.

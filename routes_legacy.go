@@ -16,7 +16,7 @@ func newLegacyRoutes(h exchange.Handler, s *settings, observe func(exchange.Obse
 	}
 	f := legacy.New(h, &legacy.Options{
 		Addr: s.addr, Observe: observe, Logger: s.Logger,
-		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, IdleTimeout: s.IdleTimeout, WriteTimeout: s.WriteTimeout,
+		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, WriteTimeout: s.WriteTimeout, BridgeInfo: s.info(),
 		MaxSessions: s.MaxSessions, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
 		PublicURL: s.publicURL, SSEPath: s.SSEPath, MessagePath: s.MessagePath,
 		EndpointURL: s.EndpointURL, Forwarded: s.forwarded,

@@ -17,18 +17,18 @@ func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in f
 	if id := r.Header.Get(negotiate.HeaderSession); id != "" {
 		if s := f.lookup(r, id); s != nil {
 			s.release()
-			c.refuse(r, m.ID, refusedExists)
+			c.refuseInitialize(r, m, refusedExists)
 			return
 		}
 	}
 	if !f.begin() {
-		c.refuse(r, m.ID, refusedShutdown)
+		c.refuseInitialize(r, m, refusedShutdown)
 		return
 	}
 	defer f.end()
 	s := f.newSession(r)
 	if s == nil {
-		c.refuse(r, m.ID, refusedSessions)
+		c.refuseInitialize(r, m, refusedSessions)
 		return
 	}
 	ctx, cancel := f.context(r)
@@ -45,7 +45,7 @@ func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in f
 		return
 	}
 	if !f.keep(s) {
-		c.refuse(r, m.ID, refusedShutdown)
+		c.refuseInitialize(r, m, refusedShutdown)
 		return
 	}
 	f.o.Logger.Info("session opened", "session", s.core.Describe(), "revision", s.core.Revision().String())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
@@ -60,6 +61,14 @@ var (
 func (c *carrier) refuse(r *http.Request, id []byte, x *refusal) {
 	c.f.o.Observe(c.f.observation(r, exchange.SeenRefused, reasonOf(x.err)))
 	c.answerRefusal(id, x)
+}
+
+// refuseInitialize is refuse for an initialize request: the observation has who the client says it is.
+func (c *carrier) refuseInitialize(r *http.Request, m *jsonrpc.Message, x *refusal) {
+	o, said := c.f.observation(r, exchange.SeenRefused, reasonOf(x.err)), core.RefusedInitialize(m, x.err)
+	o.Version, o.Info = said.Version, said.Info
+	c.f.o.Observe(o)
+	c.answerRefusal(m.ID, x)
 }
 
 // answerRefusal writes x as the answer.

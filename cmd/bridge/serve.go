@@ -80,7 +80,7 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 		return failed("%w", errors.Join(err, front.Close(), closeListener(admin)))
 	}
 	o := c.bridge
-	o.Logger = log
+	o.Logger, o.Version = log, version()
 	b, err := bridge.New(up, &o)
 	if err != nil {
 		return failed("%w", errors.Join(err, up.Close(), front.Close(), closeListener(admin)))

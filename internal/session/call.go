@@ -35,6 +35,9 @@ func (s *Session) request(m *jsonrpc.Message, reply Reply) {
 		return
 	}
 	if e := s.refused(m.Method); e != nil {
+		if m.Method == "initialize" {
+			s.observe(RefusedInitialize(m, e))
+		}
 		reply.Finish(jsonrpc.AppendError(nil, m.ID, e))
 		return
 	}

@@ -34,12 +34,13 @@ func (s *Session) Reopen(revision negotiate.Revision, m *jsonrpc.Message, reply 
 // session is open now. A second initialize is refused with -32600 and leaves the session as it was
 // (translation.md 3, rows 1 and 5).
 func (s *Session) Initialize(ctx context.Context, m *jsonrpc.Message) (response []byte, opened bool) {
-	if e := s.refused(m.Method); e != nil {
-		return jsonrpc.AppendError(nil, m.ID, e), false
+	e := s.refused(m.Method)
+	if e != nil {
+		return s.refuseInitialize(m, e), false
 	}
 	h, e := s.accept(m)
 	if e != nil {
-		return jsonrpc.AppendError(nil, m.ID, e), false
+		return s.refuseInitialize(m, e), false
 	}
 	defer h.done()
 	response, err := s.handshake(ctx, m, h)
@@ -53,7 +54,7 @@ func (s *Session) Initialize(ctx context.Context, m *jsonrpc.Message) (response 
 func (s *Session) initialize(m *jsonrpc.Message, reply Reply) {
 	h, e := s.accept(m)
 	if e != nil {
-		reply.Finish(jsonrpc.AppendError(nil, m.ID, e))
+		reply.Finish(s.refuseInitialize(m, e))
 		return
 	}
 	if s.spawn(func() {
@@ -71,6 +72,24 @@ func (s *Session) initialize(m *jsonrpc.Message, reply Reply) {
 	}
 	h.done()
 	reply.Finish(nil)
+}
+
+// refuseInitialize reports that a client which said who it is was refused, and returns the error response.
+func (s *Session) refuseInitialize(m *jsonrpc.Message, e *exchange.Error) []byte {
+	s.observe(RefusedInitialize(m, e))
+	return jsonrpc.AppendError(nil, m.ID, e)
+}
+
+// RefusedInitialize returns the observation of an initialize request refused with e: the revision and the client info
+// that it names, and the reason.
+func RefusedInitialize(m *jsonrpc.Message, e *exchange.Error) exchange.Observation {
+	o := exchange.Observation{Kind: exchange.SeenRefused}
+	o.Version, _ = jsonrpc.String(jsonrpc.Get(m.Params, "protocolVersion"))
+	if info := jsonrpc.Get(m.Params, "clientInfo"); jsonrpc.IsObject(info) {
+		o.Info = info
+	}
+	o.Detail, _ = jsonrpc.String(jsonrpc.Get(e.Data, "bridge", "reason"))
+	return o
 }
 
 // An acceptedInit is an initialize request with its place in the order of messages.
