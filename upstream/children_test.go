@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,39 @@ var children = map[string]func(stdio) error{
 		return play(s, func(m *jsonrpc.Message) bool {
 			if m.Method == "server/discover" {
 				time.Sleep(time.Hour)
+			}
+			return plainly(s, m)
+		})
+	},
+	"closes stdout": func(s stdio) error {
+		return play(s, func(m *jsonrpc.Message) bool {
+			if m.Method == "quit" {
+				_ = os.Stdout.Close()
+				time.Sleep(time.Hour)
+			}
+			return plainly(s, m)
+		})
+	},
+	"stops reading": func(s stdio) error {
+		return play(s, func(m *jsonrpc.Message) bool {
+			if m.Method == "quit" {
+				time.Sleep(time.Hour)
+			}
+			return plainly(s, m)
+		})
+	},
+	"floods": func(s stdio) error {
+		var flooding sync.Once
+		line := string(jsonrpc.AppendNotification(nil, "notifications/message", fmt.Appendf(nil, `{"level":"info","data":"%01024d"}`, 0))) + "\n"
+		return play(s, func(m *jsonrpc.Message) bool {
+			if m.Method == "size" {
+				flooding.Do(func() {
+					go func() { // until the process ends
+						for range 200_000 {
+							_, _ = io.WriteString(s, line)
+						}
+					}()
+				})
 			}
 			return plainly(s, m)
 		})
