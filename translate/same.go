@@ -80,9 +80,14 @@ type askingPeer struct {
 	pay *payload
 }
 
-// Call asks the client. What its revision cannot say is refused like what it did not declare.
+// Call asks the client. What its revision cannot say is refused like what it did not declare, where the server
+// speaks a revision that can. A server that says it in a revision that cannot is between it and the client: real clients of
+// 2025-06-18 and before understand such a form all the same (measured: mcp-go v1.2.1, go-sdk v1.8.0).
 func (a *askingPeer) Call(ctx context.Context, req exchange.Request) (exchange.Response, error) {
 	params, ok := a.pay.question(req.Method, req.Params)
+	if !ok && !a.pay.server.Has(negotiate.TitledEnums) {
+		params, ok = req.Params, true
+	}
 	if !ok {
 		return exchange.Response{Error: negotiate.Refused(jsonrpc.CodeInvalidParams, exchange.ReasonNoCapability,
 			"the client speaks %s, which has no form field of several choices", a.pay.client)}, nil

@@ -105,6 +105,21 @@ func TestQuestionsOfANewerServer(t *testing.T) {
 	equal(t, "several choices", outcome(refused, nil), `-32602 {"bridge":{"reason":"client_capability"}}`)
 }
 
+// TestQuestionsAtTheSameRevision: a server that says in the client's own revision what that does not have is not
+// corrected, for there are clients that understand it.
+func TestQuestionsAtTheSameRevision(t *testing.T) {
+	s := newLegacyScript(t, l2, nil)
+	params := jsonrpc.Get([]byte(choices), "params")
+	s.answer = func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
+		return back.Call(ctx, exchange.Request{Method: "elicitation/create", Params: params})
+	}
+	u := newUser(t, modern(s), l2, `{"elicitation":{}}`, agreeable)
+	u.schemas = nil // such a form is not what the revision says
+	u.must("tools/call", `{"name":"a"}`)
+	equal(t, "questions", strings.Join(u.questions(), "
+"), "elicitation/create "+string(params))
+}
+
 // TestURLErrorOfAHandshakeServer is translation.md 7.6 for handshake-era clients.
 func TestURLErrorOfAHandshakeServer(t *testing.T) {
 	const data = `{"elicitations":[{"mode":"url","elicitationId":"1","url":"https://secret.example/x","message":"m"}]}`
