@@ -116,8 +116,7 @@ func TestQuestionsAtTheSameRevision(t *testing.T) {
 	u := newUser(t, modern(s), l2, `{"elicitation":{}}`, agreeable)
 	u.schemas = nil // such a form is not what the revision says
 	u.must("tools/call", `{"name":"a"}`)
-	equal(t, "questions", strings.Join(u.questions(), "
-"), "elicitation/create "+string(params))
+	equal(t, "questions", strings.Join(u.questions(), "\n"), "elicitation/create "+string(params))
 }
 
 // TestURLErrorOfAHandshakeServer is translation.md 7.6 for handshake-era clients.
