@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 5s
 BENCHTIME   ?= 1s
 
-.PHONY: help run build test check format vet staticcheck imports race nolegacy fuzz bench interop conformance clean
+.PHONY: help run build test check format vet staticcheck imports race nolegacy fuzz bench interop conformance streams clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ interop: ## published clients of every age against the bridge; needs node and np
 
 conformance: ## the official conformance suite against the bridge; needs node and npm
 	test/conformance/ci
+
+streams: ## proxies, cuts, restarts and crowds at full size; needs nginx and HAProxy
+	test/streams/ci
 
 clean: ## remove what was built and the caches of the tests
 	rm -rf bin .cache

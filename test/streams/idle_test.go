@@ -50,8 +50,9 @@ func TestIdleStreams(t *testing.T) {
 			per := (full.Resident - start.usage.Resident) / int64(count)
 			t.Logf("%d idle %s streams for %v: %.1f KiB each (%d MiB in all), %d descriptors, %d threads", count, tt.name, lasts,
 				float64(per)/1024, full.Resident>>20, full.Descriptors, full.Threads)
-			if per > idleGoal && !harness.RaceEnabled {
-				t.Errorf("memory per stream: got %d bytes, want at most %d", per, idleGoal)
+			// With few streams what the collector has not given back yet weighs more than they do.
+			if most := size[int64](2*idleGoal, idleGoal); per > most && !harness.RaceEnabled {
+				t.Errorf("memory per stream: got %d bytes, want at most %d", per, most)
 			}
 			if tt.tell != nil {
 				tt.tell(t, c, b.base)
