@@ -196,7 +196,9 @@ func (s *suspendSession) plain(ctx context.Context, req exchange.Request, state 
 	}
 	defer s.release()
 	s.raise(ctx, v)
-	resp, err := s.below.Call(ctx, s.cleaned(req), bystander{s, v})
+	resp, err := s.withRoom(func() (exchange.Response, error) {
+		return s.below.Call(ctx, s.cleaned(req), bystander{s, v})
+	})
 	if err != nil {
 		return exchange.Response{}, err
 	}
@@ -210,20 +212,33 @@ type attempt struct {
 	journal *journal         // not nil for a tool that is run again in each round
 }
 
-// begin makes a call that may suspend. When the pool of upstream sessions is full, a suspended call that has waited
-// long may make room (translation.md 7.3.7).
+// begin makes a call that may suspend, within the bounds of translation.md 7.3.7.
 func (s *suspendSession) begin(ctx context.Context, a attempt, v *visit) (exchange.Response, error) {
 	if s.declared.any() && a.journal == nil {
 		if err := s.s.admit(s.principal); err != nil {
 			return exchange.Response{}, err
 		}
 	}
-	resp, err := s.once(ctx, a, v)
-	f, ok := errors.AsType[*exchange.Failure](err)
-	if ok && f.Reason == exchange.ReasonBusy && s.s.makeRoom(s.principal) {
-		return s.once(ctx, a, v)
+	return s.withRoom(func() (exchange.Response, error) { return s.once(ctx, a, v) })
+}
+
+// withRoom makes a call. When the pool of upstream sessions is full, the oldest suspended call of the same principal makes
+// room if it has waited long enough, and the call is made again: it has not reached the server. A session may take as
+// long to end as the pool lets a call wait, hence the second attempt.
+func (s *suspendSession) withRoom(f func() (exchange.Response, error)) (exchange.Response, error) {
+	resp, err := f()
+	if !isBusy(err) || !s.s.makeRoom(s.principal) {
+		return resp, err
+	}
+	if resp, err = f(); isBusy(err) {
+		return f()
 	}
 	return resp, err
+}
+
+func isBusy(err error) bool {
+	f, ok := errors.AsType[*exchange.Failure](err)
+	return ok && f.Reason == exchange.ReasonBusy
 }
 
 func (s *suspendSession) once(ctx context.Context, a attempt, v *visit) (exchange.Response, error) {

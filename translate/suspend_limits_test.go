@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,24 +136,33 @@ func TestQuestionsAtATime(t *testing.T) {
 // A full pool takes the oldest suspended call's place if that has waited.
 func TestFullPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		busy := false
+		busy := 0
 		up := newLegacy(t, nil)
-		up.answer = func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
-			if busy {
-				busy = false
+		up.answer = func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			if busy > 0 {
+				busy--
 				return exchange.Response{}, &exchange.Failure{Reason: exchange.ReasonBusy, RetryAfter: time.Second}
+			}
+			if req.Method == "prompts/list" {
+				return exchange.Response{Result: []byte(`{"prompts":[]}`)}, nil
 			}
 			elicits(ctx, back, "go?")
 			return text("ok")
 		}
 		d := newDesk(t, legacyHandler(t, up, nil))
 		first := d.round("tools/call", deploy)
-		busy = true
+		busy = 1
 		equal(t, "too early", d.show("tools/call", deploy), "failed: upstream_busy")
 		time.Sleep(30 * time.Second)
-		busy = true
-		d.round("tools/call", deploy)
+		busy = 2
+		second := d.round("tools/call", deploy)
 		equal(t, "the oldest", d.show("tools/call", first.retry(deploy, "")), "error -32602 state_expired")
+		time.Sleep(30 * time.Second)
+		busy = 1
+		equal(t, "a list", strings.HasPrefix(d.show("prompts/list", "{}"), `{"prompts":[]`), true)
+		equal(t, "the next", d.show("tools/call", second.retry(deploy, "")), "error -32602 state_expired")
+		busy = 1
+		equal(t, "nothing is suspended", d.show("tools/call", deploy), "failed: upstream_busy")
 	})
 }
 
