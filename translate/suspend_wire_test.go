@@ -93,9 +93,15 @@ func say(conn net.Conn, format string, args ...any) {
 // onWire puts the bridge with the real pool in front of a child.
 func onWire(t *testing.T, f func(t *testing.T, c *child, d *desk)) {
 	t.Helper()
+	onWireWith(t, upstream.Options{}, f)
+}
+
+func onWireWith(t *testing.T, o upstream.Options, f func(t *testing.T, c *child, d *desk)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &child{}
-		up := upstream.Pipe(c.dial, &upstream.Options{Translated: true})
+		o.Translated = true
+		up := upstream.Pipe(c.dial, &o)
 		h := translate.Handler(up, nil)
 		defer func() {
 			closeHandler(t, h)
@@ -213,6 +219,20 @@ func TestWireQuestionsOfTwoCalls(t *testing.T) {
 			}()
 		}
 		equal(t, "own questions", <-got+" "+<-got, "true true")
+	})
+}
+
+// In a full pool the oldest suspended call makes room once it has waited, though the server says nothing of the end of it.
+func TestWireFullPool(t *testing.T) {
+	onWireWith(t, upstream.Options{MaxLeases: 1}, func(t *testing.T, c *child, d *desk) {
+		c.asks()
+		old := d.round("tools/call", deploy)
+		start := time.Now()
+		equal(t, "too early", d.show("tools/call", deploy), "failed: upstream_busy")
+		equal(t, "waited", time.Since(start), 5*time.Second)
+		time.Sleep(30 * time.Second)
+		d.round("tools/call", deploy)
+		equal(t, "the oldest", d.show("tools/call", old.retry(deploy, "")), "error -32602 state_expired")
 	})
 }
 
