@@ -137,7 +137,7 @@ func (u *Upstream) known() *Verdict {
 
 // accept makes a finding the verdict. The caller holds mu.
 func (u *Upstream) accept(f finding) {
-	u.verdict = &Verdict{Server: f.server, ended: f.ended}
+	u.verdict = &Verdict{Server: f.server, Transport: u.kind, ended: f.ended}
 	switch {
 	case f.served.Has(negotiate.Rev20260728):
 		u.shared = f.conn

@@ -54,7 +54,7 @@ func (u *Upstream) again(ctx context.Context, c *conn, refusal *exchange.Error) 
 func (u *Upstream) reclassify(c *conn) {
 	u.mu.Lock()
 	if u.verdict != nil && u.verdict.Modern {
-		u.verdict = &Verdict{}
+		u.verdict = &Verdict{Transport: u.kind}
 		u.setServed(negotiate.Legacy)
 	}
 	if u.shared == c {

@@ -151,4 +151,3 @@ func TestListenIsOpenedAgain(t *testing.T) {
 		equal(t, "error", reason(err), exchange.ReasonLost)
 	})
 }
-

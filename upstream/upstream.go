@@ -33,6 +33,7 @@ type Command struct {
 type Upstream struct {
 	o    Options
 	name string // for the log
+	kind string // Verdict.Transport
 	dial func(context.Context) (io.ReadWriteCloser, error)
 
 	ctx    context.Context // ends with Close
@@ -58,6 +59,7 @@ type Upstream struct {
 // Stdio returns an upstream whose connections are child processes of c.
 func Stdio(c Command, o *Options) *Upstream {
 	u := newUpstream(filepath.Base(c.Path), o)
+	u.kind = "stdio"
 	u.dial = func(ctx context.Context) (io.ReadWriteCloser, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -71,6 +73,7 @@ func Stdio(c Command, o *Options) *Upstream {
 // JSON-RPC; Close of one must make its Read and Write return.
 func Pipe(dial func(ctx context.Context) (io.ReadWriteCloser, error), o *Options) *Upstream {
 	u := newUpstream("pipe", o)
+	u.kind = "pipe"
 	u.dial = dial
 	return u
 }
