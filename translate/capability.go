@@ -40,7 +40,8 @@ func handshakeCapabilities(caps []byte) []byte {
 }
 
 // modernCapabilities returns the ClientCapabilities of a client of revision r as a modern server is told them
-// (translation.md 4). Nil becomes {}.
+// (translation.md 4). Nil becomes {}. A declared elicitation counts also where the revision does not have it: SDKs
+// that are told to speak an old revision declare, and do, what they can (measured with go-sdk v1.8.0).
 func modernCapabilities(caps []byte, r negotiate.Revision) []byte {
 	if !jsonrpc.IsObject(caps) {
 		return []byte("{}")
@@ -50,10 +51,6 @@ func modernCapabilities(caps []byte, r negotiate.Revision) []byte {
 		switch name {
 		case "experimental", "tasks":
 			return true
-		case "elicitation":
-			if !r.Has(negotiate.Elicitation) {
-				return true
-			}
 		}
 		return jsonrpc.IsNull(jsonrpc.Get(whole, name)) // some clients write what they do not have as null
 	})
