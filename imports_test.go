@@ -37,6 +37,7 @@ var importTable = map[string]rule{
 	"negotiate":        {own: []string{"internal/jsonrpc"}},
 	"exchange":         {own: []string{"internal/jsonrpc", "negotiate"}},
 	"internal/session": {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, by: []string{"legacy", "streamable"}},
+	"internal/pulse":   {by: []string{"legacy", "streamable"}},
 	"translate":        {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{lru, jsontext}}, // canonical strings of digests
 	"legacy":           {own: transportMay, others: []string{lru}, by: []string{"."}},
 	"streamable":       {own: transportMay, others: []string{lru}, by: []string{"."}},
@@ -76,7 +77,7 @@ var importTable = map[string]rule{
 	"test/streams/server":   {by: []string{"nobody"}},
 }
 
-var transportMay = []string{"exchange", "negotiate", "internal/jsonrpc", "internal/sse", "internal/session"}
+var transportMay = []string{"exchange", "negotiate", "internal/jsonrpc", "internal/sse", "internal/session", "internal/pulse"}
 
 // A node is one package with what its files that are no tests import.
 type node struct {

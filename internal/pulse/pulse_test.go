@@ -1,0 +1,116 @@
+package pulse_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcp-dualstack/bridge/internal/pulse"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAlarmRings(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		after, within time.Duration
+	}{
+		{"between two ticks", 2500 * time.Millisecond, 500 * time.Millisecond},
+		{"on a tick", 3 * time.Second, 0},
+		{"in the past", -time.Hour, time.Hour + time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wake := make(chan struct{}, 1)
+				begun := time.Now()
+				a := pulse.New(time.Second).Add(wake)
+				defer a.Remove()
+				a.Set(begun.Add(c.after))
+				<-wake
+				if late := time.Since(begun) - c.after; late < 0 || late > c.within {
+					t.Errorf("rang %v late, want 0 to %v", late, c.within)
+				}
+			})
+		})
+	}
+}
+
+// An alarm that nobody set anew rings again at the next tick; one set to later or never is silent till then.
+func TestAlarmIsSetAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wake := make(chan struct{}, 1)
+		a := pulse.New(time.Second).Add(wake)
+		defer a.Remove()
+		rings := func(d time.Duration) (n int) {
+			for end := time.Now().Add(d); time.Now().Before(end); {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				n += len(wake)
+				for len(wake) > 0 {
+					<-wake
+				}
+			}
+			return n
+		}
+		if got := rings(5 * time.Second); got != 0 {
+			t.Errorf("not set: rang %d times", got)
+		}
+		a.Set(time.Now())
+		if got := rings(5 * time.Second); got != 5 {
+			t.Errorf("set to now: rang %d times, want 5", got)
+		}
+		a.Set(time.Now().Add(3 * time.Second))
+		if got := rings(5 * time.Second); got != 3 {
+			t.Errorf("set to 3 s: rang %d times, want 3", got)
+		}
+		a.Set(time.Time{})
+		if got := rings(5 * time.Second); got != 0 {
+			t.Errorf("set to never: rang %d times", got)
+		}
+	})
+}
+
+// Alarms come and go from many goroutines; each rings, none after its removal, and nothing is left running.
+func TestManyAlarms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pulse.New(100 * time.Millisecond)
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				for range 10 {
+					time.Sleep(rand.N(time.Second))
+					wake := make(chan struct{}, 1)
+					a := c.Add(wake)
+					at := time.Now().Add(rand.N(time.Second))
+					a.Set(at)
+					<-wake
+					if late := time.Since(at); late < 0 || late > c.Tick() {
+						t.Errorf("rang %v late", late)
+					}
+					a.Remove()
+					select {
+					case <-wake:
+					default:
+					}
+					time.Sleep(time.Second)
+					if len(wake) > 0 {
+						t.Error("rang after it was removed")
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// What one tick costs.
+func BenchmarkTick(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { pulse.MeasureRing(b, n) })
+	}
+}
