@@ -78,25 +78,43 @@ func (ls *listens) leave(w *listenWatch) {
 	}
 }
 
-// linger keeps the watch of a client for a while, to hear that URLs have been visited. Where there is no room for it
-// the client just waits longer.
+// linger keeps the watch of a client open for d from now on, to hear that URLs have been visited. Where there is no room
+// for it the client just waits longer.
 func (ls *listens) linger(c exchange.Client, d time.Duration) {
 	w, err := ls.get(c)
 	if err != nil {
 		ls.s.log.Debug("watch for elicitations", "err", err)
 		return
 	}
-	started := ls.s.spawn(func() {
-		defer ls.leave(w)
-		t := time.NewTimer(d)
-		defer t.Stop()
+	ls.mu.Lock()
+	again := !w.until.IsZero()
+	w.until = time.Now().Add(d)
+	ls.mu.Unlock()
+	if again || !ls.s.spawn(func() { ls.stay(w) }) {
+		ls.leave(w)
+	}
+}
+
+// stay leaves w when its time is over.
+func (ls *listens) stay(w *listenWatch) {
+	defer ls.leave(w)
+	for {
+		ls.mu.Lock()
+		left := time.Until(w.until)
+		if left <= 0 {
+			w.until = time.Time{}
+		}
+		ls.mu.Unlock()
+		if left <= 0 {
+			return
+		}
+		t := time.NewTimer(left)
 		select {
 		case <-t.C:
-		case <-ls.s.ctx.Done():
+		case <-w.ctx.Done(): // it could not be opened, or the handler is closed
+			t.Stop()
+			return
 		}
-	})
-	if !started {
-		ls.leave(w)
 	}
 }
 
@@ -125,7 +143,8 @@ type listenWatch struct {
 	s         *suspender
 	client    exchange.Client
 	principal string
-	users     int // guarded by mu of listens
+	users     int       // guarded by mu of listens
+	until     time.Time // it lingers; zero: it does not. Guarded by mu of listens
 
 	ctx     context.Context // ends when the last user has left or the handler is closed
 	cancel  context.CancelFunc

@@ -15,11 +15,12 @@ type modernSession struct {
 	exchange.Session
 	h         *handler
 	pay       *payload
+	client    exchange.Client
 	principal string
 }
 
 func newModern(h *handler, c exchange.Client, s exchange.Session) *modernSession {
-	return &modernSession{Session: s, h: h, pay: h.payload(c.Revision, s.Server().Revision), principal: c.Principal}
+	return &modernSession{Session: s, h: h, pay: h.payload(c.Revision, s.Server().Revision), client: c, principal: c.Principal}
 }
 
 // Server says who answers. Clients of every era are served.
@@ -32,9 +33,12 @@ func (s *modernSession) Server() exchange.Server {
 // Call passes req on, after the check of a tools/call that came with headers (translation.md 3.1 step 9).
 func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
 	if req.Method == "tools/call" && req.Header != nil {
-		if e := s.check(ctx, req); e != nil {
+		if e := s.h.schemas.check(ctx, s.principal, req, s.Session); e != nil {
 			return exchange.Response{Error: e}, nil
 		}
+	}
+	if req.Method == methodListen && !s.h.headers && shareable(req.Params) {
+		return s.h.hubs.listen(ctx, s.client, s.Session.Server().Capabilities, req, back)
 	}
 	resp, err := s.Session.Call(ctx, req, back)
 	switch {
@@ -66,21 +70,4 @@ func (s *modernSession) undeclaredTask(req exchange.Request, result []byte) bool
 		return false
 	}
 	return jsonrpc.Get(req.Params, "_meta", negotiate.MetaCapabilities, "extensions", negotiate.ExtensionTasks) == nil
-}
-
-func (s *modernSession) check(ctx context.Context, req exchange.Request) *exchange.Error {
-	name, ok := jsonrpc.String(jsonrpc.Get(req.Params, "name"))
-	if !ok {
-		return nil // the server says what is wrong with it
-	}
-	params, known := s.h.schemas.lookup(s.principal, name)
-	if !known {
-		if err := s.h.schemas.fetch(ctx, s.principal, name, req, s.Session); err != nil {
-			s.h.log.Warn("tools/list for the header check", "err", err)
-		}
-		if params, known = s.h.schemas.lookup(s.principal, name); !known {
-			return nil
-		}
-	}
-	return negotiate.CheckParams(req.Header, jsonrpc.Get(req.Params, "arguments"), params)
 }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type schemas struct {
 	tools      *lru.Cache[toolKey, []negotiate.Param]
 	unknown    *lru.Cache[toolKey, time.Time] // tools that no list named, and until when that is believed
 	unknownFor time.Duration
+	log        *slog.Logger
 
 	mu       sync.Mutex
 	fetching map[string]chan struct{} // by principal; closed when that fetch is over
@@ -34,6 +36,7 @@ func newSchemas(o Options) *schemas {
 		tools:      newCache[[]negotiate.Param](o.MaxSchemas),
 		unknown:    newCache[time.Time](o.MaxSchemas),
 		unknownFor: o.UnknownFor,
+		log:        o.Logger,
 		fetching:   make(map[string]chan struct{}),
 	}
 }
@@ -75,6 +78,25 @@ func (c *schemas) learn(principal string, result []byte) (nextCursor []byte) {
 		return true
 	})
 	return jsonrpc.Get(result, "nextCursor")
+}
+
+// check compares the Mcp-Param-* headers of a tools/call with its arguments, by the schema that the tool was last
+// served with (translation.md 3.1 step 9). For a tool that no list has named it asks s for one. The error is -32020.
+func (c *schemas) check(ctx context.Context, principal string, req exchange.Request, s exchange.Session) *exchange.Error {
+	name, ok := jsonrpc.String(jsonrpc.Get(req.Params, "name"))
+	if !ok {
+		return nil // the server says what is wrong with it
+	}
+	params, known := c.lookup(principal, name)
+	if !known {
+		if err := c.fetch(ctx, principal, name, req, s); err != nil {
+			c.log.Warn("tools/list for the header check", "err", err)
+		}
+		if params, known = c.lookup(principal, name); !known {
+			return nil
+		}
+	}
+	return negotiate.CheckParams(req.Header, jsonrpc.Get(req.Params, "arguments"), params)
 }
 
 // fetch asks the server for its tools once, with the envelope of req, until name is known. Callers that come

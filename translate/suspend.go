@@ -17,6 +17,7 @@ type suspendSession struct {
 	below     exchange.Session
 	server    exchange.Server
 	payload   payload
+	schemas   *schemas
 	declared  declared
 	client    exchange.Client
 	principal principalHash
@@ -31,7 +32,7 @@ type suspendSession struct {
 func newSuspend(h *handler, c exchange.Client, s exchange.Session) (exchange.Session, error) {
 	server := s.Server()
 	return &suspendSession{
-		s: h.suspender, below: s, server: modernServer(server), client: c,
+		s: h.suspender, below: s, server: modernServer(server), schemas: h.schemas, client: c,
 		declared: readDeclared(c.Capabilities), principal: hashPrincipal(c.Principal),
 		payload: payload{client: c.Revision, server: server.Revision, info: server.Info, log: h.log},
 	}, nil
@@ -148,6 +149,11 @@ func (s *suspendSession) Call(ctx context.Context, req exchange.Request, back ex
 	if req.Method == methodListen {
 		return s.listen(ctx, req.Params, back)
 	}
+	if req.Method == "tools/call" && req.Header != nil {
+		if refusal := s.schemas.check(ctx, s.client.Principal, req, lister{s.below, s}); refusal != nil {
+			return exchange.Response{Error: refusal}, nil
+		}
+	}
 	v := newVisit(req.Params, s.declared, back)
 	state := jsonrpc.Get(req.Params, "requestState")
 	if jsonrpc.IsNull(state) {
@@ -202,7 +208,21 @@ func (s *suspendSession) plain(ctx context.Context, req exchange.Request, state 
 	if err != nil {
 		return exchange.Response{}, err
 	}
+	if req.Method == "tools/list" && resp.Error == nil {
+		s.schemas.learn(s.client.Principal, resp.Result)
+	}
 	return s.modern(req.Method, req.Params, resp), nil
+}
+
+// A lister is the session below as it is asked for tools on the bridge's own account.
+type lister struct {
+	exchange.Session
+	s *suspendSession
+}
+
+// Call asks the server.
+func (l lister) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+	return l.Session.Call(ctx, l.s.cleaned(req), back)
 }
 
 // An attempt is a call about to be made.

@@ -3,6 +3,7 @@ package translate_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -449,4 +450,38 @@ func TestResultOfARetryIsNotCached(t *testing.T) {
 		got := d.show("resources/read", r.retry(`{"uri":"a:b"}`, `{"1.1":`+accepted+`}`))
 		equal(t, "result", got, `{"contents":[],"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv","version":"1.0"}}}`)
 	})
+}
+
+// Headers of a tools/call are checked in front of a server of any era (translation.md 3.1 step 9).
+func TestHeadersInFrontOfALegacyServer(t *testing.T) {
+	for _, tc := range []struct{ name, region, want string }{
+		{"equal", "eu", "called"},
+		{"different", "us", "error -32020"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := newLegacy(t, func(_ context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {
+					if req.Method == "tools/list" {
+						return exchange.Response{Result: []byte(`{"tools":[{"name":"run","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}`)}, nil
+					}
+					return text("called")
+				})
+				h := legacyHandler(t, up, nil)
+				d := newDesk(t, h)
+				s, err := h.Open(t.Context(), exchange.Client{Revision: negotiate.Rev20260728, Capabilities: []byte(`{}`)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				req := exchange.Request{Method: "tools/call", Params: d.with(`{"name":"run","arguments":{"region":"` + tc.region + `"}}`), Header: http.Header{"Mcp-Param-Region": {"eu"}}}
+				resp, err := s.Call(t.Context(), req, nil)
+				got := shown(resp, err)
+				if resp.Error == nil {
+					got = textOf(got)
+				}
+				equal(t, "answer", got, tc.want)
+				equal(t, "list", strings.Join(up.params("tools/list"), " "), "{}")
+			})
+		})
+	}
 }

@@ -196,3 +196,29 @@ func TestURLThenQuestion(t *testing.T) {
 		equal(t, "text", textOf(d.show("tools/call", r.retry(deploy, `{"1.1":`+accepted+`}`))), accepted)
 	})
 }
+
+// However many calls wait for visits, the bridge listens for them on one session of the principal, and not for ever.
+func TestOneSessionHearsOfVisits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := refusing(t, needsURL("e1"), needsURL("e2"), needsURL("e3"))
+		d := newDesk(t, legacyHandler(t, up, nil))
+		watching := func() (n int) {
+			up.mu.Lock()
+			defer up.mu.Unlock()
+			for _, c := range up.opened {
+				if c.Back != nil {
+					n++
+				}
+			}
+			return n
+		}
+		for range 3 {
+			d.round("tools/call", deploy)
+			time.Sleep(9 * time.Minute)
+			equal(t, "sessions that listen", watching(), 1)
+		}
+		equal(t, "closed", up.closed, 3) // of the calls
+		time.Sleep(2 * time.Minute)
+		equal(t, "closed at the end", up.closed, 4)
+	})
+}
