@@ -29,6 +29,7 @@ type config struct {
 	command         []string // empty: the demo server
 	state           string   // "": in memory
 	insecure        bool
+	maxChildren     int
 	shutdownTimeout time.Duration
 	logFormat       string
 	logLevel        slog.Level
@@ -53,6 +54,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 		command:         src.command(command),
 		upstream:        src.text("upstream"),
 		insecure:        src.bool("insecure"),
+		maxChildren:     src.number("max_children"),
 		shutdownTimeout: src.duration("shutdown_timeout"),
 		logFormat:       src.oneOf("log_format", "auto", "text", "json"),
 		unknown:         src.unknown,

@@ -17,6 +17,7 @@ const (
 	defaultShutdownTimeout = 10 * time.Second
 	defaultMaxSessions     = 1024
 	defaultMaxStateless    = 4096
+	defaultMaxChildren     = 64
 )
 
 // keyOf returns the configuration key of a flag: public-url is public_url.
@@ -54,6 +55,7 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.Duration("keep-alive", defaultKeepAlive, "time between comments on an idle stream")
 	fs.Int("max-sessions", defaultMaxSessions, "open sessions per transport; a legacy stream is one")
 	fs.Int("max-stateless", defaultMaxStateless, "2026-07-28 requests in flight, listens included")
+	fs.Int("max-children", defaultMaxChildren, "processes of the server at once; each session needs one of its own")
 	fs.Duration("shutdown-timeout", defaultShutdownTimeout, "time for calls in flight after SIGTERM")
 	fs.Bool("insecure", false, "listen on other than loopback addresses although nobody is authenticated")
 	fs.String("state", "", "folder of ledger.db, or off to keep it in memory (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")

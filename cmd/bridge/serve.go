@@ -105,7 +105,7 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 
 // connect returns the server behind the bridge.
 func connect(c *config, log *slog.Logger) (upstream.Connector, error) {
-	o := &upstream.Options{Era: c.era, Logger: log}
+	o := &upstream.Options{Era: c.era, Logger: log, MaxSessions: c.maxChildren}
 	switch {
 	case c.upstream != "":
 		return upstream.URL(c.upstream, o)
