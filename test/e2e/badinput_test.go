@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/mcp-dualstack/bridge/test/harness"
 )
 
 // A badInput is one request that has to be refused, and how.
@@ -57,17 +59,17 @@ func deep(n int) string {
 // streamableOnly is refused on the endpoint with sessions: translation.md, sections 3, 3.1 and 3.2.
 var streamableOnly = []badInput{
 	{name: "batch in 2025-11-25", body: `[` + list + `]`, status: 400, code: -32600},
-	{name: "initialize in a session", body: requestText("1", "initialize", initialize("e2e-bad", "2025-11-25")), status: 400, code: -32600},
+	{name: "initialize in a session", body: harness.Request("1", "initialize", harness.Initialize("e2e-bad", "2025-11-25")), status: 400, code: -32600},
 	{name: "unknown session", body: list, header: []string{"Mcp-Session-Id", "nobody"}, status: 404},
 	{name: "no session", body: list, header: []string{"Mcp-Session-Id", ""}, status: 400},
 	{name: "response without a session", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, header: []string{"Mcp-Session-Id", ""}, status: 400},
 	{name: "unknown revision", body: list, header: []string{"MCP-Protocol-Version", "2031-01-01"}, status: 400, code: -32602},
 	{name: "unknown older revision", body: list, header: []string{"MCP-Protocol-Version", "2023-01-01"}, status: 400, code: -32600},
 	{name: "accepts neither type", body: list, header: []string{"Accept", "text/html"}, status: 406},
-	{name: "claim is no string", body: requestText("1", "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}`), status: 400, code: -32602},
-	{name: "claim without capabilities", body: requestText("1", "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`), status: 400, code: -32602},
-	{name: "claim without header", body: requestText("1", "tools/list", modernParams("")), header: []string{"MCP-Protocol-Version", ""}, status: 400, code: -32020},
-	{name: "claim against header", body: requestText("1", "tools/list", modernParams("")), header: []string{"MCP-Protocol-Version", "2025-11-25"}, status: 400, code: -32020},
+	{name: "claim is no string", body: harness.Request("1", "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}`), status: 400, code: -32602},
+	{name: "claim without capabilities", body: harness.Request("1", "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`), status: 400, code: -32602},
+	{name: "claim without header", body: harness.Request("1", "tools/list", modernParams("")), header: []string{"MCP-Protocol-Version", ""}, status: 400, code: -32020},
+	{name: "claim against header", body: harness.Request("1", "tools/list", modernParams("")), header: []string{"MCP-Protocol-Version", "2025-11-25"}, status: 400, code: -32020},
 	{name: "header without claim", body: list, header: []string{"MCP-Protocol-Version", "2026-07-28"}, status: 400, code: -32602},
 }
 
@@ -143,8 +145,8 @@ func TestOddInput(t *testing.T) {
 
 func checkOdd(t *testing.T, m message, err error, id string) {
 	t.Helper()
-	if err != nil || string(m.ID) != id || m.text() != "Echo: x" {
-		t.Errorf("got id %s text %q error %v %+v, want id %s and the echo", m.ID, m.text(), err, m.Error, id)
+	if err != nil || string(m.ID) != id || m.Text() != "Echo: x" {
+		t.Errorf("got id %s text %q error %v %+v, want id %s and the echo", m.ID, m.Text(), err, m.Error, id)
 	}
 }
 
@@ -185,7 +187,7 @@ func TestBadRoutes(t *testing.T) {
 func TestRefusedOnTheStream(t *testing.T) {
 	p := startBridge(t, needEverything(t)...)
 	l, _ := openLegacy(t, p.base, "e2e-refused", "2025-06-18")
-	m, err := l.call(t.Context(), "7", "initialize", initialize("e2e-refused", "2025-06-18"))
+	m, err := l.call(t.Context(), "7", "initialize", harness.Initialize("e2e-refused", "2025-06-18"))
 	if err != nil || m.Error == nil || m.Error.Code != -32600 {
 		t.Errorf("a second initialize: got %s %+v, error %v; want -32600", m.Result, m.Error, err)
 	}

@@ -10,21 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mcp-dualstack/bridge/test/harness"
 )
 
 // A caller is a client of either handshake transport.
 type caller interface {
 	// call sends a request with the given text as id and returns the response with that very id.
 	call(ctx context.Context, id, method, params string) (message, error)
-}
-
-// initialize returns the params of a client without capabilities.
-func initialize(name, revision string) string {
-	return fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":%q,"version":"1"}}`, revision, name)
-}
-
-func requestText(id, method, params string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
 }
 
 // echoParams are the params of a call of server-everything's echo tool, which answers "Echo: " and the text.
@@ -43,7 +36,7 @@ type sessionClient struct {
 // openSession initializes a session on the path.
 func openSession(tb testing.TB, base, path, name, revision string) *sessionClient {
 	tb.Helper()
-	a := do(tb, base, request{path: path, headers: streamable(), body: requestText("0", "initialize", initialize(name, revision))})
+	a := do(tb, base, request{path: path, headers: streamable(), body: harness.Request("0", "initialize", harness.Initialize(name, revision))})
 	if a.status != http.StatusOK || a.message.Error != nil {
 		tb.Fatalf("initialize on %s: got %d %s", path, a.status, a.body)
 	}
@@ -74,7 +67,7 @@ func (c *sessionClient) headers(extra ...string) map[string]string {
 }
 
 func (c *sessionClient) call(ctx context.Context, id, method, params string) (message, error) {
-	a, err := try(ctx, c.base, request{path: c.path, headers: c.headers(), body: requestText(id, method, params)})
+	a, err := try(ctx, c.base, request{path: c.path, headers: c.headers(), body: harness.Request(id, method, params)})
 	if err != nil {
 		return message{}, err
 	}
@@ -113,22 +106,22 @@ func openStream(tb testing.TB, base string) *legacyClient {
 		resp.Body.Close()
 		<-c.closed
 	})
-	events := newEventReader(resp.Body)
-	first, err := events.next()
+	events := harness.NewEventReader(resp.Body)
+	first, err := events.Next()
 	go func() {
 		defer close(c.closed)
 		c.read(events)
 	}()
-	if err != nil || resp.StatusCode != http.StatusOK || first.name != "endpoint" {
-		tb.Fatalf("GET /sse: got %d, event %q, error %v; want 200 and an endpoint event", resp.StatusCode, first.name, err)
+	if err != nil || resp.StatusCode != http.StatusOK || first.Name != "endpoint" {
+		tb.Fatalf("GET /sse: got %d, event %q, error %v; want 200 and an endpoint event", resp.StatusCode, first.Name, err)
 	}
 	stream, err := url.Parse(base + "/sse")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	endpoint, err := stream.Parse(first.data)
+	endpoint, err := stream.Parse(first.Data)
 	if err != nil || endpoint.Host != stream.Host {
-		tb.Fatalf("endpoint %q: want a URL of %s (%v)", first.data, base, err)
+		tb.Fatalf("endpoint %q: want a URL of %s (%v)", first.Data, base, err)
 	}
 	c.endpoint = endpoint.RequestURI()
 	return c
@@ -138,7 +131,7 @@ func openStream(tb testing.TB, base string) *legacyClient {
 func openLegacy(tb testing.TB, base, name, revision string) (*legacyClient, string) {
 	tb.Helper()
 	c := openStream(tb, base)
-	m, err := c.call(tb.Context(), "0", "initialize", initialize(name, revision))
+	m, err := c.call(tb.Context(), "0", "initialize", harness.Initialize(name, revision))
 	if err != nil || m.Error != nil {
 		tb.Fatalf("initialize on the legacy stream: %v %+v", err, m.Error)
 	}
@@ -148,15 +141,18 @@ func openLegacy(tb testing.TB, base, name, revision string) (*legacyClient, stri
 	return c, negotiated(tb, m)
 }
 
-func (c *legacyClient) read(events *eventReader) {
+func (c *legacyClient) read(events *harness.EventReader) {
 	for {
-		e, err := events.next()
+		e, err := events.Next()
 		if err != nil {
 			return
 		}
-		var m message
-		if json.Unmarshal([]byte(e.data), &m) != nil || e.name != "message" {
-			m = message{Method: "unreadable event " + e.name + ": " + e.data}
+		if e.Comment {
+			continue
+		}
+		m, err := e.Message()
+		if err != nil || e.Name != "message" {
+			m = message{Method: "unreadable event " + e.Name + ": " + e.Data}
 		}
 		c.mu.Lock()
 		waiter := c.waiting[string(m.ID)]
@@ -187,7 +183,7 @@ func (c *legacyClient) post(tb testing.TB, body string) answer {
 func jsonOnly() map[string]string { return map[string]string{"Content-Type": "application/json"} }
 
 func (c *legacyClient) call(ctx context.Context, id, method, params string) (message, error) {
-	return c.send(ctx, id, requestText(id, method, params))
+	return c.send(ctx, id, harness.Request(id, method, params))
 }
 
 // send posts a body and waits for the answer with the id on the stream.

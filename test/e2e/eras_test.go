@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-dualstack/bridge/test/harness"
 )
 
 // revisions of the handshake era, oldest first.
@@ -31,7 +33,7 @@ func TestHandshakeClients(t *testing.T) {
 				t.Errorf("negotiated %s, want %s", c.revision, revision)
 			}
 			checkEcho(t, c)
-			a := do(t, p.base, request{path: "/mcp", headers: c.headers(), body: requestText(`"slow"`, "tools/call", slowParams)})
+			a := do(t, p.base, request{path: "/mcp", headers: c.headers(), body: harness.Request(`"slow"`, "tools/call", slowParams)})
 			checkProgress(t, a.message, nil, a.notes)
 			closeSession(t, c)
 		})
@@ -44,8 +46,8 @@ const slowParams = `{"name":"trigger-long-running-operation","arguments":{"durat
 func checkEcho(t *testing.T, c caller) {
 	t.Helper()
 	m, err := c.call(t.Context(), "1", "tools/call", echoParams("köln"))
-	if err != nil || m.text() != "Echo: köln" {
-		t.Errorf("echo: got %q, error %v", m.text(), err)
+	if err != nil || m.Text() != "Echo: köln" {
+		t.Errorf("echo: got %q, error %v", m.Text(), err)
 	}
 }
 
@@ -79,7 +81,7 @@ func closeSession(t *testing.T, c *sessionClient) {
 	if a := do(t, c.base, request{method: http.MethodDelete, path: c.path, headers: c.headers()}); a.status != http.StatusNoContent {
 		t.Errorf("DELETE: got %d %s, want 204", a.status, a.body)
 	}
-	a := do(t, c.base, request{path: c.path, headers: c.headers(), body: requestText("9", "tools/list", "{}")})
+	a := do(t, c.base, request{path: c.path, headers: c.headers(), body: harness.Request("9", "tools/list", "{}")})
 	if a.status != http.StatusNotFound {
 		t.Errorf("a request after DELETE: got %d %s, want 404", a.status, a.body)
 	}
@@ -112,7 +114,7 @@ func modernHeaders(method string, extra ...string) map[string]string {
 func TestModernClientIsRefused(t *testing.T) {
 	p := startBridge(t, needEverything(t)...)
 	for _, method := range []string{"server/discover", "tools/list"} {
-		a := do(t, p.base, request{path: "/mcp", headers: modernHeaders(method), body: requestText(`"d"`, method, modernParams(""))})
+		a := do(t, p.base, request{path: "/mcp", headers: modernHeaders(method), body: harness.Request(`"d"`, method, modernParams(""))})
 		checkRefusal(t, a.message)
 		if a.status != http.StatusBadRequest {
 			t.Errorf("%s: got status %d, want 400", method, a.status)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcp-dualstack/bridge/test/harness"
 )
 
 // What TestMain found: the bridge program, server-everything's main file, and why there is none.
@@ -44,13 +46,8 @@ func TestMain(m *testing.M) {
 // server-everything into the user's cache folder unless it is there.
 func prepare(dir string) error {
 	bridgeProgram = filepath.Join(dir, "bridge")
-	args := []string{"build", "-o", bridgeProgram}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	build := exec.Command("go", append(args, "github.com/mcp-dualstack/bridge/cmd/bridge")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the bridge: %w\n%s", err, out)
+	if err := harness.Build(bridgeProgram, harness.Bridge); err != nil {
+		return err
 	}
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {

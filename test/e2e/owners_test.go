@@ -33,8 +33,8 @@ func TestAnswersReachTheirOwner(t *testing.T) {
 			calling.Go(func() {
 				want := fmt.Sprintf("client %d id %s", i, id)
 				m, err := c.call(t.Context(), id, "tools/call", echoParams(want))
-				if err == nil && m.text() != "Echo: "+want {
-					err = fmt.Errorf("got %q %+v", m.text(), m.Error)
+				if err == nil && m.Text() != "Echo: "+want {
+					err = fmt.Errorf("got %q %+v", m.Text(), m.Error)
 				}
 				if err != nil {
 					wrong <- fmt.Errorf("%s: %w", want, err)

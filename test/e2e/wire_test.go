@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,83 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-dualstack/bridge/test/harness"
 )
 
 // How long one answer may take, the start of a node process included.
 const answerLimit = 60 * time.Second
 
-// A message is one JSON-RPC message as read off the wire. Absent members are nil; ID keeps its text,
-// so that 7 and "7" differ.
-type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *rpcError       `json:"error"`
-}
-
-type rpcError struct {
-	Code    int             `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data"`
-}
-
-// text returns the text of the first content block of a tools/call result.
-func (m message) text() string {
-	var r struct {
-		Content []struct{ Text string }
-	}
-	if json.Unmarshal(m.Result, &r) != nil || len(r.Content) == 0 {
-		return ""
-	}
-	return r.Content[0].Text
-}
-
-// An event is one server-sent event.
-type event struct {
-	name string
-	data string
-}
-
-// An eventReader reads server-sent events. It is not the bridge's own reader on purpose.
-type eventReader struct {
-	lines *bufio.Scanner
-}
-
-func newEventReader(r io.Reader) *eventReader {
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, 16<<20)
-	return &eventReader{lines: s}
-}
-
-// next returns the next event that has data, or io.EOF.
-func (r *eventReader) next() (event, error) {
-	var e event
-	var data []string
-	for r.lines.Scan() {
-		line := r.lines.Text()
-		if line == "" {
-			if data != nil {
-				e.data = strings.Join(data, "\n")
-				return e, nil
-			}
-			e = event{}
-			continue
-		}
-		field, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		switch field {
-		case "event":
-			e.name = value
-		case "data":
-			data = append(data, value)
-		}
-	}
-	if err := r.lines.Err(); err != nil {
-		return event{}, err
-	}
-	return event{}, io.EOF
-}
+// A message is one JSON-RPC message as read off the wire.
+type message = harness.Message
 
 // A request describes one HTTP request; headers with an empty value are left out.
 type request struct {
@@ -143,28 +74,28 @@ func try(ctx context.Context, base string, r request) (answer, error) {
 }
 
 func (a *answer) readStream(r io.Reader) error {
-	events := newEventReader(r)
+	events := harness.NewEventReader(r)
 	for {
-		e, err := events.next()
+		e, err := events.Next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if e.data == "" {
-			continue // the priming event of 2025-11-25
+		if e.Data == "" {
+			continue // a comment, or the priming event of 2025-11-25
 		}
-		var m message
-		if err := json.Unmarshal([]byte(e.data), &m); err != nil {
-			return fmt.Errorf("event %q: %w", e.data, err)
+		m, err := e.Message()
+		if err != nil {
+			return err
 		}
 		if m.ID == nil || m.Method != "" {
 			a.notes = append(a.notes, m)
 			continue
 		}
 		a.message = m
-		a.body = e.data
+		a.body = e.Data
 	}
 }
 
