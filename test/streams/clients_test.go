@@ -30,11 +30,11 @@ func openSession(ctx context.Context, c *http.Client, base, revision string) (*s
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	defer st.close()
-	if s.id = st.header.Get("Mcp-Session-Id"); s.id == "" {
-		return nil, errors.New("initialize: no Mcp-Session-Id")
-	}
 	if m, _, err := st.answer("0"); err != nil || m.Error != nil {
 		return nil, fmt.Errorf("initialize: %w %+v", err, m.Error)
+	}
+	if s.id = st.header.Get("Mcp-Session-Id"); s.id == "" {
+		return nil, errors.New("initialize: no Mcp-Session-Id")
 	}
 	note, err := s.post(ctx, harness.Initialized)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // When all have left nothing is left of them.
 func TestCutsOfSessions(t *testing.T) {
 	sessions, lasts := size(20, 200), size(3*time.Second, 30*time.Second)
-	b := startBridge(t)
+	b := startBridge(t, childrenFor(sessions)...)
 	start := b.startLevel(t)
 	c := newHTTP(t)
 	ctx, cancel := context.WithTimeout(t.Context(), lasts+3*limit)

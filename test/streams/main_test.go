@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/mcp-dualstack/bridge/test/harness"
@@ -101,6 +102,9 @@ func startBridge(tb testing.TB, flags ...string) *bridge {
 	needProcesses(tb)
 	return startAt(tb, harness.FreeAddr(tb), newReports(tb), flags...)
 }
+
+// childrenFor are flags with room for a server process for each of n sessions, those that are ending beside them.
+func childrenFor(n int) []string { return []string{"--max-children", strconv.Itoa(2*n + 8)} }
 
 func startAt(tb testing.TB, addr string, r *reports, flags ...string) *bridge {
 	tb.Helper()

@@ -23,7 +23,8 @@ const backLimit = 5 * time.Second
 // again (issue 5; reports.md R05).
 func TestRestartUnderLoad(t *testing.T) {
 	each := size(10, 50)
-	old := startBridge(t)
+	flags := childrenFor(2 * each)
+	old := startBridge(t, flags...)
 	c := newHTTP(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*limit)
 	defer cancel()
@@ -50,7 +51,7 @@ func TestRestartUnderLoad(t *testing.T) {
 	}
 	t.Logf("the old bridge ended after %v", time.Since(at).Round(time.Millisecond))
 	gone(t, children)
-	fresh := startAt(t, old.addr, old.reports)
+	fresh := startAt(t, old.addr, old.reports, flags...)
 	up := time.Now()
 	for _, u := range ledger.users {
 		u.cameBack(up)
