@@ -174,7 +174,11 @@ func (p *pool) try(ctx context.Context, w *waiter, auth string) (*member, error)
 	p.mu.Unlock()
 	closeMembers(lost)
 	if m != nil || err != nil {
-		if errors.Is(err, errWait) {
+		switch {
+		case errors.Is(err, errFull):
+			p.o.reached(BoundLeases)
+			err = nil
+		case errors.Is(err, errWait):
 			err = nil
 		}
 		return m, err
@@ -187,8 +191,11 @@ func (p *pool) try(ctx context.Context, w *waiter, auth string) (*member, error)
 	return m, err
 }
 
-// errWait says that a waiter has to go on waiting.
-var errWait = errors.New("wait")
+// Why a waiter has to go on waiting.
+var (
+	errWait = errors.New("the session is in use")
+	errFull = errors.New("all sessions of the key are in use")
+)
 
 // reserve makes room in the group of w for a new member unless m is there already. The caller holds mu.
 func (p *pool) reserve(w *waiter, m *member) error {
@@ -203,8 +210,7 @@ func (p *pool) reserve(w *waiter, m *member) error {
 	case w.want != 0:
 		return errWait
 	case g != nil && len(g.members)+g.making >= p.o.MaxLeases:
-		p.o.reached(BoundLeases)
-		return errWait
+		return errFull
 	}
 	if g == nil {
 		g = &group{members: make(map[uint64]*member)}

@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -190,6 +191,8 @@ func TestLeaseWait(t *testing.T) {
 		start := time.Now()
 		_, err := tool(s, "echo", `{}`, nil).wait()
 		equal(t, "no lease", reason(err), exchange.ReasonBusy)
+		f, _ := errors.AsType[*exchange.Failure](err)
+		equal(t, "when to come again", f.RetryAfter > 0, true)
 		equal(t, "waited", since(start), 5*time.Second)
 		equal(t, "reached", strings.Join(reached, ","), upstream.BoundLeases+","+upstream.BoundLeaseWait)
 
