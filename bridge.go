@@ -110,8 +110,16 @@ func (b *Bridge) untilClosed(next http.Handler) http.Handler {
 func (b *Bridge) observe(o exchange.Observation) {
 	b.ledger.Observe(o)
 	b.s.Logger.LogAttrs(context.Background(), slog.LevelDebug, "observed",
-		slog.String("event", o.Kind), slog.String("transport", o.Transport), slog.String("session", o.Session),
+		slog.String("event", o.Kind), slog.String("transport", o.Transport), slog.String("session", shortened(o.Session)),
 		slog.String("revision", o.Version), slog.String("detail", o.Detail))
+}
+
+// shortened is a session id as logs may have it: enough to tell sessions apart, and not enough to use one.
+func shortened(session string) string {
+	if len(session) > 8 {
+		return session[:8]
+	}
+	return session
 }
 
 // refused reports a request that the guard kept out.
