@@ -25,8 +25,9 @@ type Options struct {
 	// for the name and version of a server that gives none to clients whose handshake demands them. nil: the bridge's name.
 	Info []byte
 
-	// UpstreamHTTP says that a modern server is reached over HTTP: tools whose x-mcp-header annotations break the
-	// rules cannot be called there, and are left out of lists (translation.md 11).
+	// UpstreamHTTP says that a modern server is reached over HTTP. Tools whose x-mcp-header annotations break the
+	// rules cannot be called there, and are left out of lists (translation.md 11); and each listen has a stream of its own, where
+	// on one connection for all they are shared (hub).
 	UpstreamHTTP bool
 
 	// Subscriptions of handshake-era sessions with a modern server (translation.md 8.2): URIs of one session, and of all together.
@@ -78,7 +79,7 @@ func Handler(next exchange.Handler, o *Options) exchange.Handler {
 		next: next, schemas: newSchemas(opts), log: opts.Logger, info: opts.Info, headers: opts.UpstreamHTTP,
 		maxSubscriptions: opts.MaxSubscriptions, maxListenURIs: opts.MaxListenURIs,
 	}
-	h.watches.h = h
+	h.watches.h, h.hubs.h = h, h
 	var err error
 	if h.suspender, err = newSuspender(next, opts.Suspend, opts.Logger); err != nil {
 		panic("translate: " + err.Error())
@@ -91,6 +92,7 @@ type handler struct {
 	next    exchange.Handler
 	schemas *schemas
 	watches watches
+	hubs    hubs
 	log     *slog.Logger
 
 	info    []byte // Options.Info

@@ -57,6 +57,7 @@ func (ws *watches) leave(d *drive) {
 type watch struct {
 	h      *handler
 	client exchange.Client // the bridge itself
+	caps   []byte          // ServerCapabilities
 
 	ctx    context.Context // ends with stop
 	cancel context.CancelFunc
@@ -79,7 +80,7 @@ type want struct {
 
 func newWatch(h *handler, d *drive) *watch {
 	w := &watch{
-		h: h,
+		h: h, caps: d.server.Capabilities,
 		client: exchange.Client{
 			Revision: d.pay.server, Requested: d.pay.server.String(), Info: h.info, Capabilities: []byte("{}"),
 			Principal: d.client.Principal, Authorization: d.client.Authorization,

@@ -24,7 +24,7 @@ const (
 )
 
 // The members of SubscriptionFilter (2026-07-28) for list changes, with the capability and the notification of each.
-var listKinds = []struct{ member, capability, note string }{
+var listKinds = [...]struct{ member, capability, note string }{
 	{"toolsListChanged", "tools", "notifications/tools/list_changed"},
 	{"promptsListChanged", "prompts", "notifications/prompts/list_changed"},
 	{"resourcesListChanged", "resources", "notifications/resources/list_changed"},
@@ -79,13 +79,16 @@ func (w *watch) listen(filter []byte) *listening {
 	w.wg.Go(func() {
 		defer close(l.ended)
 		defer cancel()
-		l.resp, l.err = w.call(ctx, exchange.Request{Method: "subscriptions/listen", Params: params}, l)
+		l.resp, l.err = w.call(ctx, exchange.Request{Method: methodListen, Params: params}, l)
 	})
 	return l
 }
 
-// call makes a request of the bridge's own to the modern server.
+// call makes a listen of the bridge's own with the modern server.
 func (w *watch) call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+	if !w.h.headers {
+		return w.h.hubs.listen(ctx, w.client, w.caps, req, back)
+	}
 	s, err := w.h.next.Open(ctx, w.client)
 	if err != nil {
 		return exchange.Response{}, err

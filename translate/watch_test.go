@@ -66,6 +66,11 @@ func (w *tower) serve(ctx context.Context, req exchange.Request, back exchange.P
 	}
 }
 
+// overHTTP is a server whose listens each have a stream of their own.
+func overHTTP(s *script) exchange.Handler {
+	return translate.Handler(s, &translate.Options{UpstreamHTTP: true})
+}
+
 // epoch is when time begins in a synctest bubble.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -116,7 +121,7 @@ func TestListChangesGoToEverySession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		s := newScript(t, w.serve)
-		h := modern(s)
+		h := overHTTP(s)
 		a, b := newUser(t, h, l0, "{}", agreeable), newUser(t, h, l3, "{}", agreeable)
 		synctest.Wait()
 		equal(t, "listens", strings.Join(w.listening(), " "), lists)
@@ -144,7 +149,7 @@ func TestSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		s := newScript(t, w.serve)
-		h := modern(s)
+		h := overHTTP(s)
 		a, b := newUser(t, h, l0, "{}", agreeable), newUser(t, h, l3, "{}", agreeable)
 		start := time.Now()
 		equal(t, "answer", a.must("resources/subscribe", `{"uri":"db://a"}`), `{}`)
@@ -196,7 +201,7 @@ func TestSubscriptionsAtOnceShareAListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		s := newScript(t, w.serve)
-		u := newUser(t, modern(s), l3, "{}", agreeable)
+		u := newUser(t, overHTTP(s), l3, "{}", agreeable)
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() { u.must("resources/subscribe", fmt.Sprintf(`{"uri":"db://%d"}`, i)) })
@@ -217,7 +222,7 @@ func TestSubscriptionRefused(t *testing.T) {
 			return strings.Replace(strings.Replace(string(filter), `,"db://no"`, ``, 1), `"db://no"`, ``, 1), true
 		}}
 		s := newScript(t, w.serve)
-		u := newUser(t, modern(s), l3, "{}", agreeable)
+		u := newUser(t, overHTTP(s), l3, "{}", agreeable)
 		u.must("resources/subscribe", `{"uri":"db://a"}`)
 		resp, err := u.ask("resources/subscribe", `{"uri":"db://no"}`)
 		equal(t, "outcome", outcome(resp, err), `-32601 {"bridge":{"reason":"unknown_method"}}`)
@@ -233,7 +238,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		_ = u.session.Close()
 
 		s.server.Capabilities = []byte(`{"resources":{}}`)
-		u = newUser(t, modern(s), l3, "{}", agreeable)
+		u = newUser(t, overHTTP(s), l3, "{}", agreeable)
 		resp, err = u.ask("resources/subscribe", `{"uri":"db://a"}`)
 		equal(t, "not declared", outcome(resp, err), `-32601 {"bridge":{"reason":"unknown_method"}}`)
 		_ = u.session.Close()
@@ -246,7 +251,7 @@ func TestServerWithoutListen(t *testing.T) {
 		w := &tower{honour: func([]byte) (string, bool) { return "", false },
 			refuse: exchange.Response{Error: jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no such method")}}
 		s := newScript(t, w.serve)
-		u := newUser(t, modern(s), l3, "{}", agreeable)
+		u := newUser(t, overHTTP(s), l3, "{}", agreeable)
 		resp, err := u.ask("resources/subscribe", `{"uri":"db://a"}`)
 		equal(t, "outcome", outcome(resp, err), `-32601 {"bridge":{"reason":"unknown_method"}}`)
 		time.Sleep(time.Hour)
@@ -259,7 +264,7 @@ func TestServerWithoutListen(t *testing.T) {
 func TestSilentListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t, elsewhereOnly) // holds the listen and says nothing
-		u := newUser(t, modern(s), l3, "{}", agreeable)
+		u := newUser(t, overHTTP(s), l3, "{}", agreeable)
 		start := time.Now()
 		resp, err := u.ask("resources/subscribe", `{"uri":"db://a"}`)
 		equal(t, "outcome", outcome(resp, err), exchange.ReasonTimeout)
@@ -273,7 +278,7 @@ func TestListenThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		s := newScript(t, w.serve)
-		u := newUser(t, modern(s), l3, "{}", agreeable)
+		u := newUser(t, overHTTP(s), l3, "{}", agreeable)
 		u.must("resources/subscribe", `{"uri":"db://a"}`)
 		w.end()
 		time.Sleep(5 * time.Second)
@@ -296,7 +301,7 @@ func TestSubscriptionThatIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		s := newScript(t, w.serve)
-		u := newUser(t, modern(s), l3, "{}", agreeable)
+		u := newUser(t, overHTTP(s), l3, "{}", agreeable)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := u.askCtx(ctx, "resources/subscribe", `{"uri":"db://a"}`); err == nil {
@@ -311,7 +316,7 @@ func TestSubscriptionThatIsCancelled(t *testing.T) {
 func TestSubscriptionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
-		h := translate.Handler(newScript(t, w.serve), &translate.Options{MaxSubscriptions: 2, MaxListenURIs: 3})
+		h := translate.Handler(newScript(t, w.serve), &translate.Options{UpstreamHTTP: true, MaxSubscriptions: 2, MaxListenURIs: 3})
 		a, b := newUser(t, h, l3, "{}", agreeable), newUser(t, h, l3, "{}", agreeable)
 		for _, step := range []struct {
 			u    *user
@@ -340,7 +345,7 @@ func TestWhoIsListenedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &tower{}
 		s := newScript(t, w.serve)
-		h := modern(s)
+		h := overHTTP(s)
 		var open []exchange.Session
 		for _, token := range []string{"Bearer a", "Bearer b", "Bearer a"} {
 			sess, err := h.Open(t.Context(), exchange.Client{Revision: l3, Authorization: token, Back: &exchangetest.Peer{}})
