@@ -29,7 +29,7 @@ func TestCutsOfSessions(t *testing.T) {
 	var clients sync.WaitGroup
 	for n := range sessions {
 		clients.Go(func() {
-			s, err := openSession(ctx, c, b.base, "2025-11-25")
+			s, err := openSession(ctx, c, b.base, resumable[n%len(resumable)])
 			if err != nil {
 				t.Errorf("client %d: %v", n, err)
 				return
@@ -57,6 +57,10 @@ func TestCutsOfSessions(t *testing.T) {
 	b.sameGoroutines(t)
 }
 
+// resumable are the revisions with Last-Event-ID. Only the last has an event before all messages, so that there
+// everything can be had again; before it what comes first must have arrived.
+var resumable = []string{"2025-11-25", "2025-06-18", "2025-11-25", "2025-03-26"}
+
 // cutCall makes a call of some steps whose connection is cut now and then, and checks all that came of it.
 func cutCall(ctx context.Context, s *session, id string) (cuts int, err error) {
 	const steps = 8
@@ -75,16 +79,12 @@ func cutCall(ctx context.Context, s *session, id string) (cuts int, err error) {
 			cut()
 			return cuts, fmt.Errorf("after event %q: %w", last, err)
 		}
-		// The first event has an id and nothing to lose: only with it a client can come back.
-		if last == "" {
-			if _, err := st.event(); err != nil || st.last == "" {
-				cut()
-				return cuts, fmt.Errorf("first event: got id %q, error %w", st.last, err)
-			}
+		known := func() { time.AfterFunc(rand.N(150*time.Millisecond), cut) }
+		if last != "" {
+			known() // maybe before anything else has come
+			known = nil
 		}
-		timer := time.AfterFunc(rand.N(150*time.Millisecond), cut)
-		done, err := followCall(st, id, &got)
-		timer.Stop()
+		done, err := followCall(st, id, &got, known)
 		wasCut := attempt.Err() != nil
 		cut()
 		st.close()
@@ -101,10 +101,19 @@ func cutCall(ctx context.Context, s *session, id string) (cuts int, err error) {
 	}
 }
 
-// followCall reads to the end of the stream. done is true if the response was on it, as the last of all.
-func followCall(st *stream, id string, got *[]int) (done bool, err error) {
+// followCall reads to the end of the stream. done is true if the response was on it, as the last of all. It calls
+// known, unless it is nil, when an event id has come, with which a client can come back.
+func followCall(st *stream, id string, got *[]int, known func()) (done bool, err error) {
 	for {
-		m, err := st.message()
+		e, err := st.event()
+		if known != nil && st.last != "" {
+			known()
+			known = nil
+		}
+		if err == nil && e.Data == "" {
+			continue
+		}
+		m, err := messageOf(e, err)
 		switch {
 		case err != nil:
 			return done, err
@@ -118,6 +127,13 @@ func followCall(st *stream, id string, got *[]int) (done bool, err error) {
 			return false, fmt.Errorf("got %+v", m)
 		}
 	}
+}
+
+func messageOf(e harness.Event, err error) (harness.Message, error) {
+	if err != nil {
+		return harness.Message{}, err
+	}
+	return e.Message()
 }
 
 func expectSteps(got []int, steps int) error {
