@@ -72,3 +72,31 @@ func BenchmarkCall(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPool is what a stateless client's request costs on a server of the handshake era: a session opened,
+// one call, and the session closed.
+func BenchmarkPool(b *testing.B) {
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		b.Run(capabilities, func(b *testing.B) {
+			up := upstream.Pipe(func(context.Context) (io.ReadWriteCloser, error) {
+				ours, theirs := net.Pipe()
+				go echo(theirs) // until the bridge hangs up
+				return ours, nil
+			}, &upstream.Options{Era: "legacy", Translated: true})
+			defer up.Close()
+			c := modern("", capabilities)
+			req := exchange.Request{Method: "tools/call", Params: []byte(`{"name":"x","arguments":{"t":"` + strings.Repeat("x", 256) + `"}}`)}
+			b.ReportAllocs()
+			for b.Loop() {
+				s, err := up.Open(context.Background(), c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if resp, err := s.Call(context.Background(), req, nil); err != nil || resp.Error != nil {
+					b.Fatal(err, resp.Error)
+				}
+				_ = s.Close()
+			}
+		})
+	}
+}
