@@ -48,14 +48,31 @@ func classify(capabilities []byte, masked []string) class {
 		add(declares(s, "tools"), capTools)
 	}
 	add(declares(capabilities, "roots"), capRoots)
-	jsonrpc.Members(jsonrpc.Get(capabilities, "extensions"), func(id string, settings []byte) bool {
-		if id != negotiate.ExtensionTasks && !slices.Contains(masked, id) {
+	lines = append(lines, extensionLines(jsonrpc.Get(capabilities, "extensions"), masked)...)
+	slices.Sort(lines)
+	return class(strings.Join(lines, "\n"))
+}
+
+// maxExtensions bounds what the extensions of a class may take, in bytes. A client that declares more
+// counts as one without: its text is kept as long as a session of its class lives.
+const maxExtensions = 16 << 10
+
+// extensionLines returns a line for each member of a raw extensions object; of two with one id the first counts.
+func extensionLines(extensions []byte, masked []string) []string {
+	if len(extensions) > maxExtensions {
+		return nil
+	}
+	var lines []string
+	seen := make(map[string]struct{})
+	jsonrpc.Members(extensions, func(id string, settings []byte) bool {
+		_, again := seen[id]
+		seen[id] = struct{}{}
+		if !again && id != negotiate.ExtensionTasks && !slices.Contains(masked, id) {
 			lines = append(lines, extensionLine(id, settings))
 		}
 		return true
 	})
-	slices.Sort(lines)
-	return class(strings.Join(slices.Compact(lines), "\n"))
+	return lines
 }
 
 func declares(obj []byte, name string) bool { return !jsonrpc.IsNull(jsonrpc.Get(obj, name)) }
