@@ -79,7 +79,12 @@ func (r *reply) take(m *jsonrpc.Message, id int64, other func(*jsonrpc.Message))
 	own, ok := ownID(m.ID)
 	switch {
 	case ok && own == id:
-		r.answer = &exchange.Response{Result: m.Result, Error: m.Error}
+		out := outcomeOf(m)
+		if out.err != nil {
+			r.broken = out.err
+			return
+		}
+		r.answer = &out.resp
 	case m.ID == nil:
 		r.loose = m.Error
 	}
@@ -92,6 +97,9 @@ func (l *leg) outcome(r reply) (exchange.Response, error) {
 		return *r.answer, nil
 	}
 	f := l.statusFailure(r.resp)
+	if unreadable, ok := errors.AsType[*exchange.Failure](r.broken); ok {
+		return exchange.Response{}, unreadable
+	}
 	if r.loose != nil && f.Reason != exchange.ReasonAuth && f.Reason != exchange.ReasonBusy {
 		return exchange.Response{Error: r.loose}, nil
 	}

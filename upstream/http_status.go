@@ -27,6 +27,7 @@ func (l *leg) statusFailure(resp *http.Response) *exchange.Failure {
 		f.Reason = exchange.ReasonInvalid
 	default:
 		f.Reason = exchange.ReasonUnavailable
+		f.Message = fmt.Sprintf("the server behind the bridge refused the request with HTTP status %d", resp.StatusCode)
 	}
 	return f
 }

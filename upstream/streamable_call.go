@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -231,8 +232,8 @@ func (s *streamSession) follow(p *post, resp *http.Response) error {
 }
 
 const (
-	maxResumes   = 6           // attempts without any event before a stream counts as lost
-	resumeDelay  = time.Second // where the server has not said
+	maxResumes   = 6                      // attempts without any event before a stream counts as lost
+	resumeDelay  = 250 * time.Millisecond // where the server has not said
 	maxReconnect = 30 * time.Second
 )
 
@@ -248,6 +249,8 @@ func (s *streamSession) resume(p *post, ev *events) (*http.Response, error) {
 		switch {
 		case err != nil && p.http.Err() != nil:
 			return nil, context.Cause(p.http)
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return nil, &transportError{err: err} // the server is gone, and what it kept with it
 		case err == nil && isStream(resp):
 			return resp, nil
 		case err == nil && resp.StatusCode == http.StatusNotFound && s.hasID():

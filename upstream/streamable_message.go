@@ -130,15 +130,21 @@ func (s *streamSession) request(m *jsonrpc.Message, p *post) {
 		s.reply(jsonrpc.AppendResult(nil, m.ID, nil))
 		return
 	}
+	if !s.admit(m, p) {
+		refusal := negotiate.Refused(jsonrpc.CodeInternal, reasonTooManyQuestions, "too many requests to the client wait for an answer")
+		s.reply(jsonrpc.AppendError(nil, m.ID, refusal))
+	}
+}
+
+// admit enters a question and puts it, unless too many wait already.
+func (s *streamSession) admit(m *jsonrpc.Message, p *post) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {
-		return
+		return true
 	}
 	if s.asked >= s.o.MaxQuestions {
-		refusal := negotiate.Refused(jsonrpc.CodeInternal, reasonTooManyQuestions, "too many requests to the client wait for an answer")
-		s.wg.Go(func() { s.answer(jsonrpc.AppendError(nil, m.ID, refusal)) })
-		return
+		return false
 	}
 	q := &question{id: string(m.ID), method: m.Method, params: m.Params, peer: s.back}
 	q.ctx, q.cancel = context.WithCancelCause(s.ctx)
@@ -156,6 +162,7 @@ func (s *streamSession) request(m *jsonrpc.Message, p *post) {
 	s.questions[q.id] = q
 	s.asked++
 	s.wg.Go(func() { s.ask(q) }) // ends with q.ctx at the latest
+	return true
 }
 
 // only returns the call in flight if there is exactly one: what comes on the standing stream is then taken for its.
@@ -214,13 +221,20 @@ func (s *streamSession) afterCancellation(q *question, err error) {
 	}
 }
 
-// reply answers a request of the server's while others are read.
+// reply answers a request of the server's while others are read. Of too many at once, some get no answer.
 func (s *streamSession) reply(msg []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended == nil {
-		s.wg.Go(func() { s.answer(msg) }) // bounded by ResponseTimeout
+	if s.ended != nil || s.replies >= s.o.MaxQuestions {
+		return
 	}
+	s.replies++
+	s.wg.Go(func() { // bounded by ResponseTimeout
+		s.answer(msg)
+		s.mu.Lock()
+		s.replies--
+		s.mu.Unlock()
+	})
 }
 
 func (s *streamSession) answer(msg []byte) {

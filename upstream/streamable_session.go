@@ -41,6 +41,7 @@ type streamSession struct {
 	calls     map[int64]*post
 	questions map[string]*question // by the server's raw id
 	asked     int                  // questions that have not been answered
+	replies   int                  // answers of the connector's own on their way
 	greeting  *greeting            // nil before the first attempt
 	listening bool                 // the standing stream is open
 }
