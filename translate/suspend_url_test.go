@@ -215,10 +215,12 @@ func TestOneSessionHearsOfVisits(t *testing.T) {
 		for range 3 {
 			d.round("tools/call", deploy)
 			time.Sleep(9 * time.Minute)
+			synctest.Wait()
 			equal(t, "sessions that listen", watching(), 1)
 		}
 		equal(t, "closed", up.closed, 3) // of the calls
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		equal(t, "closed at the end", up.closed, 4)
 	})
 }
