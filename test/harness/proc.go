@@ -80,7 +80,7 @@ func (p *Process) Children(tb testing.TB) []int {
 
 // Goroutines ends a Go process by SIGQUIT, upon which it prints the stacks of all goroutines, and returns
 // where each of them was created, with how many there were: "net/http.(*Server).Serve": 12. Those of the
-// runtime itself are left out.
+// runtime itself are left out, and so is goroutine 0, which is the thread that took the signal.
 func (p *Process) Goroutines(tb testing.TB) map[string]int {
 	tb.Helper()
 	p.Signal(syscall.SIGQUIT)
@@ -91,7 +91,7 @@ func (p *Process) Goroutines(tb testing.TB) map[string]int {
 	}
 	found := make(map[string]int)
 	for stack := range strings.SplitSeq(dump, "\n\n") {
-		if !regexp.MustCompile(`(?m)^goroutine \d+ `).MatchString(stack) {
+		if !regexp.MustCompile(`(?m)^goroutine [1-9]\d* `).MatchString(stack) {
 			continue
 		}
 		by := "main"
