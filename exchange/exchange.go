@@ -142,6 +142,8 @@ const (
 	SeenMismatch      = "header_mismatch" // another served revision in the header than negotiated
 	SeenDuplicateID   = "duplicate_id"    // a request id equal to one in flight
 	SeenDropped       = "dropped"         // a message to the client that could not be delivered
+	SeenReattached    = "reattached"      // a client that lost its legacy stream has its session again (retirement.md R8)
+	SeenBound         = "bound"           // a bound was reached; Detail is the name of the option, such as max_sessions
 )
 
 // A Failure is the error of Open and Call when the bridge knows why there is no answer.

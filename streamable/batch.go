@@ -34,12 +34,15 @@ func (f *Front) batch(c *carrier, r *http.Request, text []byte, in form) {
 		c.refuse(r, nil, x)
 		return
 	}
-	for i, m := range b.messages {
-		if m != nil && m.Kind == jsonrpc.Request && !b.admit(i) {
-			b.drop()
-			c.refuse(r, nil, refusedShutdown)
-			return
-		}
+	if x := f.openStream(s); x != nil {
+		c.refuse(r, nil, x)
+		return
+	}
+	defer f.closeStream(s)
+	if x := b.admitAll(); x != nil {
+		b.drop()
+		c.refuse(r, nil, x)
+		return
 	}
 	silent := len(b.order) == 0 && !b.hasRequests()
 	b.start()
@@ -97,13 +100,19 @@ func (b *batch) scan(elems [][]byte) *refusal {
 	return nil
 }
 
-// admit counts a request in.
-func (b *batch) admit(i int) bool {
-	b.admitted[i] = b.s.f.begin()
-	if b.admitted[i] {
+// admitAll counts the requests in, or says why not.
+func (b *batch) admitAll() *refusal {
+	for i, m := range b.messages {
+		if m == nil || m.Kind != jsonrpc.Request {
+			continue
+		}
+		if x := b.s.f.begin(); x != nil {
+			return x
+		}
+		b.admitted[i] = true
 		b.pending++
 	}
-	return b.admitted[i]
+	return nil
 }
 
 // drop counts out what was admitted.

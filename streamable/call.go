@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/internal/sse"
@@ -22,9 +23,20 @@ func (s *session) callStream(c *carrier, m *jsonrpc.Message) {
 // the Server, point 6): its id is that of the event before the first.
 func (s *session) carry(c *carrier, st *stream) {
 	c.startStream()
-	if s.core.Revision().Has(negotiate.PrimingEvent) {
+	s.write(c, st, 0)
+}
+
+// write writes a stream from the event after that number. A POST stream begins with the priming event, also when it
+// is resumed: some clients forget the id they came back with, and would not find back from another disconnect.
+func (s *session) write(c *carrier, st *stream, after uint64) {
+	if st.number != 0 && s.core.Revision().Has(negotiate.PrimingEvent) {
+		prime := sse.Event{ID: st.eventID(after)}
+		if s.f.o.PollAfter > 0 {
+			prime.Retry = s.f.o.Retry
+			c.release(time.Now().Add(s.f.o.PollAfter))
+		}
 		buf := takeBuffer()
-		err := c.write(sse.AppendEvent(*buf, sse.Event{ID: st.eventID(0)}))
+		err := c.write(sse.AppendEvent(*buf, prime))
 		giveBuffer(buf)
 		if err != nil {
 			st.detach(c)

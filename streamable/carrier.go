@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/internal/sse"
+	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
 // A carrier writes the response of one HTTP exchange. Its goroutine is the HTTP handler; nothing else
@@ -18,10 +20,14 @@ type carrier struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
 	gone <-chan struct{} // closed when the client has gone, once the request's body was read
-	wake chan struct{}   // capacity 1: its stream has something for it
+	wake chan struct{}   // capacity 1: its stream has something for it, or it is time to look at the clock
+
+	until atomic.Int64 // unix nanoseconds; when the connection is to be released; zero: never
+	drain func()       // guarded by f.mu: ends the stream when the front shuts down; nil: its call does
 
 	mu   sync.Mutex
 	over bool // the handler has returned, or the connection was given up
+	body bool // the body is being read
 }
 
 var (
@@ -107,14 +113,16 @@ func (c *carrier) flush() error {
 	return err
 }
 
-// carry writes what st has and gets, until st is over. The error is errReplaced, errGone, or that of a
-// write. The header has been written.
+// carry writes what st has and gets, until st is over or the connection is to be released. The error is errReplaced,
+// errGone, or that of a write. The header has been written.
 func (c *carrier) carry(st *stream) error {
+	alarm := c.f.clock.Add(c.wake)
+	defer alarm.Remove()
 	defer st.detach(c)
 	buf := takeBuffer()
 	defer giveBuffer(buf)
-	var timer *time.Timer
-	dirty := true // the header
+	var due time.Time // of a comment
+	dirty := true     // the header
 	for {
 		out, state := st.take(c, (*buf)[:0])
 		*buf = out[:0]
@@ -124,34 +132,33 @@ func (c *carrier) carry(st *stream) error {
 			}
 			dirty = true
 		}
-		if state == streamMore {
+		switch state {
+		case streamMore:
 			continue
-		}
-		if state == streamOver {
+		case streamOver:
 			return nil // the server flushes when the handler returns
-		}
-		if state == streamReplaced {
+		case streamReplaced:
 			return errReplaced
+		}
+		now := time.Now()
+		if c.isReleased(now) {
+			return c.farewell(st)
+		}
+		if !dirty && !now.Before(due) {
+			if err := c.write(keepAlive); err != nil {
+				return err
+			}
+			dirty = true
 		}
 		if dirty {
 			if err := c.flush(); err != nil {
 				return err
 			}
-			dirty = false
+			dirty, due = false, now.Add(c.f.pause())
 		}
-		if timer == nil {
-			timer = time.NewTimer(c.f.pause())
-			defer timer.Stop()
-		} else {
-			timer.Reset(c.f.pause())
-		}
+		alarm.Set(c.sooner(due))
 		select {
 		case <-c.wake:
-		case <-timer.C:
-			if err := c.write(keepAlive); err != nil {
-				return err
-			}
-			dirty = true
 		case <-c.gone:
 			return errGone
 		case <-c.f.ctx.Done():
@@ -160,9 +167,51 @@ func (c *carrier) carry(st *stream) error {
 	}
 }
 
-// pause is the keep-alive interval less up to a tenth, so that streams opened together do not wake together.
+// release lets the connection of a stream go at t, which its client knows how to come back to.
+func (c *carrier) release(t time.Time) {
+	c.until.Store(t.UnixNano())
+	c.signal()
+}
+
+func (c *carrier) isReleased(now time.Time) bool {
+	until := c.until.Load()
+	return until != 0 && now.UnixNano() >= until
+}
+
+// sooner returns t, or when the connection is to be released if that comes before.
+func (c *carrier) sooner(t time.Time) time.Time {
+	if until := c.until.Load(); until != 0 && until < t.UnixNano() {
+		return time.Unix(0, until)
+	}
+	return t
+}
+
+// farewell ends the connection, not the stream: it tells a client that knows of it when to come back (2025-11-25
+// basic/transports, Sending Messages to the Server, point 6, and Listening for Messages from the Server, point 4).
+func (c *carrier) farewell(st *stream) error {
+	if st.owner == nil || !st.owner.core.Revision().Has(negotiate.PrimingEvent) {
+		return nil
+	}
+	return c.write(sse.AppendEvent(nil, sse.Event{Retry: c.f.o.Retry, NoData: true}))
+}
+
+// pause is the keep-alive interval less up to a tenth, so that streams opened together do not wake together. The
+// clock may be one tick late.
 func (f *Front) pause() time.Duration {
-	return f.o.KeepAlive - rand.N(f.o.KeepAlive/10+1)
+	tick := f.clock.Tick()
+	return f.o.KeepAlive - tick - rand.N(max(f.o.KeepAlive/10-tick, 0)+1)
+}
+
+// tick is how often open streams are looked at.
+func (o *Options) tick() time.Duration {
+	d := o.KeepAlive / 100
+	if o.PollAfter > 0 {
+		d = min(d, o.PollAfter/50)
+	}
+	if o.MaxStreamAge > 0 {
+		d = min(d, o.MaxStreamAge/50)
+	}
+	return max(d, time.Millisecond)
 }
 
 const maxKeptBuffer = 64 << 10

@@ -1,7 +1,9 @@
 package streamable
 
 import (
+	"math/rand/v2"
 	"net/http"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/negotiate"
@@ -30,31 +32,44 @@ func (f *Front) get(c *carrier, r *http.Request) {
 		c.refuse(r, nil, refusedShutdown)
 		return
 	}
-	st, x := s.resume(c, r.Header.Get(negotiate.HeaderLastEventID))
+	if x := f.openStream(s); x != nil {
+		c.refuse(r, nil, x)
+		return
+	}
+	defer f.closeStream(s)
+	st, after, x := s.resume(c, r.Header.Get(negotiate.HeaderLastEventID))
 	if x != nil {
 		c.refuse(r, nil, x)
 		return
 	}
-	c.startStream()
-	if err := c.carry(st); err != nil {
-		f.o.Logger.Debug("stream left", "session", s.core.Describe(), "err", err)
+	if st == s.standing.stream {
+		f.onDrain(c, func() {
+			if s.core.Busy() == 0 { // else a call may need it, and the end of the session ends it
+				c.release(time.Now())
+			}
+		})
+		if age := f.o.MaxStreamAge; age > 0 {
+			c.release(time.Now().Add(age - rand.N(age/10+1)))
+		}
 	}
+	c.startStream()
+	s.write(c, st, after)
 }
 
-// resume attaches c to the stream of the event with that id. The standing stream is what any other id,
+// resume attaches c to the stream of the event with that id, and returns the stream and the event's number. The standing stream is what any other id,
 // or none, stands for; it is also opened afresh when what followed the event is gone. For a POST
 // stream that is a refusal: its messages cannot be had from anywhere else.
-func (s *session) resume(c *carrier, lastEventID string) (*stream, *refusal) {
+func (s *session) resume(c *carrier, lastEventID string) (*stream, uint64, *refusal) {
 	number, event, ok := s.parseEventID(lastEventID)
 	if !ok || number == 0 {
 		s.standing.attach(c, event, ok)
-		return s.standing.stream, nil
+		return s.standing.stream, event, nil
 	}
 	st := s.stream(number)
 	if st == nil || !st.attachAfter(c, event) {
-		return nil, refusedGap
+		return nil, 0, refusedGap
 	}
-	return st, nil
+	return st, event, nil
 }
 
 // delete ends a session.

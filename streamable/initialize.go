@@ -21,16 +21,17 @@ func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in f
 			return
 		}
 	}
-	if !f.begin() {
-		c.refuseInitialize(r, m, refusedShutdown)
+	if x := f.begin(); x != nil {
+		c.refuseInitialize(r, m, x)
 		return
 	}
 	defer f.end()
-	s := f.newSession(r)
-	if s == nil {
-		c.refuseInitialize(r, m, refusedSessions)
+	principal := f.o.Principal(r)
+	if x := f.reserve(principal); x != nil {
+		c.refuseInitialize(r, m, x)
 		return
 	}
+	s := f.newSession(r, principal)
 	ctx, cancel := f.context(r)
 	defer cancel()
 	response, opened := s.core.Initialize(ctx, m)

@@ -29,16 +29,32 @@ type Options struct {
 	// AcceptRawName also accepts an Mcp-Name that is the raw text of the body (translation.md 11).
 	AcceptRawName bool
 
-	KeepAlive    time.Duration // between comments on a silent stream; zero: 15 s
+	KeepAlive    time.Duration // longest silence on a stream before a comment; zero: 15 s
 	WriteTimeout time.Duration // for one write to a client; zero: 30 s
 	AskTimeout   time.Duration // for a question to a client; zero: 10 minutes
 	IdleTimeout  time.Duration // a session without any stream or call ends after it; zero: 30 minutes
 	HoldTimeout  time.Duration // how long what goes to no open stream waits for one; zero: 30 s
 
-	MaxBodyBytes int64 // of a POST; zero: 8 MiB
-	MaxSessions  int   // in total; zero: 1024
-	MaxCalls     int   // in flight in one session; zero: 256
-	MaxStateless int   // 2026-07-28 requests in flight in total, listens included; zero: 4096
+	BodyTimeout time.Duration // for the whole of a request's body to arrive; zero: 30 s
+
+	// PollAfter releases the connection of a POST stream whose call has taken so long: the client comes back with
+	// Last-Event-ID (2025-11-25 basic/transports, Sending Messages to the Server, point 6). Only sessions of that
+	// revision know how. Zero: never.
+	PollAfter time.Duration
+	// Retry is what a client is told to wait before it comes back to a stream that was closed on purpose; zero: 1 s.
+	Retry time.Duration
+	// MaxStreamAge ends a GET stream that is older, less up to a tenth, so that its client opens another. Zero: never.
+	MaxStreamAge time.Duration
+
+	// Bounds. Over one that is a client's own the answer is 429, over one that all share 503, both with Retry-After.
+	MaxBodyBytes            int64 // of a POST; zero: 8 MiB
+	MaxSessions             int   // in total; zero: 1024
+	MaxSessionsPerPrincipal int   // of one authenticated caller; zero: 256
+	MaxStreams              int   // open streams of all sessions, those that answer a POST included; zero: 8192
+	MaxStreamsPerSession    int   // zero: 320
+	MaxCalls                int   // in flight in one session; zero: 256
+	MaxCallsInTotal         int   // in flight in all sessions; zero: 4096
+	MaxStateless            int   // 2026-07-28 requests in flight in total, listens included; zero: 4096
 
 	// StreamBytes bounds what waits for a slow reader of one stream; a reader over it is cut off. One
 	// message always passes. Zero: 1 MiB.
@@ -64,9 +80,15 @@ func (o Options) defaults() Options {
 	orDefault(&o.AskTimeout, 10*time.Minute)
 	orDefault(&o.IdleTimeout, 30*time.Minute)
 	orDefault(&o.HoldTimeout, 30*time.Second)
+	orDefault(&o.BodyTimeout, 30*time.Second)
+	orDefault(&o.Retry, time.Second)
 	orDefault(&o.MaxBodyBytes, 8<<20)
 	orDefault(&o.MaxSessions, 1024)
+	orDefault(&o.MaxSessionsPerPrincipal, 256)
+	orDefault(&o.MaxStreams, 8192)
+	orDefault(&o.MaxStreamsPerSession, 320)
 	orDefault(&o.MaxCalls, 256)
+	orDefault(&o.MaxCallsInTotal, 4096)
 	orDefault(&o.MaxStateless, 4096)
 	orDefault(&o.StreamBytes, 1<<20)
 	orDefault(&o.ReplayEvents, 256)
@@ -98,6 +120,9 @@ func (o Options) check() error {
 		{"KeepAlive", o.KeepAlive < 0}, {"WriteTimeout", o.WriteTimeout < 0}, {"AskTimeout", o.AskTimeout < 0},
 		{"IdleTimeout", o.IdleTimeout < 0}, {"HoldTimeout", o.HoldTimeout < 0}, {"MaxBodyBytes", o.MaxBodyBytes < 0},
 		{"MaxSessions", o.MaxSessions < 0}, {"MaxCalls", o.MaxCalls < 0}, {"MaxStateless", o.MaxStateless < 0},
+		{"BodyTimeout", o.BodyTimeout < 0}, {"PollAfter", o.PollAfter < 0}, {"Retry", o.Retry < 0}, {"MaxStreamAge", o.MaxStreamAge < 0},
+		{"MaxSessionsPerPrincipal", o.MaxSessionsPerPrincipal < 0}, {"MaxStreams", o.MaxStreams < 0},
+		{"MaxStreamsPerSession", o.MaxStreamsPerSession < 0}, {"MaxCallsInTotal", o.MaxCallsInTotal < 0},
 		{"StreamBytes", o.StreamBytes < 0}, {"ReplayEvents", o.ReplayEvents < 0}, {"ReplayBytes", o.ReplayBytes < 0},
 		{"ReplayAge", o.ReplayAge < 0}, {"ReplayStreams", o.ReplayStreams < 0},
 	} {

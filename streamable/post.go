@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"os"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -70,7 +72,12 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 	var buf bytes.Buffer
 	const most = 64 << 10 // reserved before any of it has come
 	buf.Grow(int(min(max(r.ContentLength, 0), most)) + bytes.MinRead)
+	c.reading(time.Now().Add(f.o.BodyTimeout))
 	_, err := buf.ReadFrom(http.MaxBytesReader(c.w, r.Body, f.o.MaxBodyBytes))
+	if x := c.tooSlow(err); x != nil {
+		return nil, x
+	}
+	c.reading(time.Time{})
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge()
 	}
@@ -78,6 +85,38 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body ended before its time")
 	}
 	return buf.Bytes(), nil
+}
+
+// reading sets the time until which the body must have come, zero when it has.
+func (c *carrier) reading(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.body = !until.IsZero()
+	if !c.over {
+		_ = c.rc.SetReadDeadline(until) // a reader without deadlines has none to keep
+	}
+}
+
+// interrupt ends the reading of a body: nobody will carry out what it says.
+func (c *carrier) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.body && !c.over {
+		_ = c.rc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// tooSlow returns the refusal of a body that was not there in time, nil if err is another error or none. The
+// connection cannot be used again: the rest of the body would be taken for a request.
+func (c *carrier) tooSlow(err error) *refusal {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	c.w.Header()["Connection"] = []string{"close"}
+	if c.f.isDraining() {
+		return refusedShutdown
+	}
+	return refusedSlow
 }
 
 // sessionOf returns the session that r names, to be released, or why it cannot be used (translation.md 3.2).
@@ -109,17 +148,32 @@ func (f *Front) message(c *carrier, r *http.Request, m *jsonrpc.Message, in form
 		return
 	}
 	defer s.release()
-	switch {
-	case m.Kind != jsonrpc.Request:
+	if m.Kind != jsonrpc.Request {
 		s.core.Handle(m, nil)
 		c.accepted()
-	case !f.begin():
-		c.refuse(r, m.ID, refusedShutdown)
-	case in.stream && !(f.o.JSONResponses && in.json):
-		s.callStream(c, m)
-	default:
-		s.callJSON(c, m)
+		return
 	}
+	if s.core.Busy() >= f.o.MaxCalls {
+		c.refuse(r, m.ID, refusedOwnCalls)
+		return
+	}
+	stream := in.stream && !(f.o.JSONResponses && in.json)
+	if stream {
+		if x := f.openStream(s); x != nil {
+			c.refuse(r, m.ID, x)
+			return
+		}
+		defer f.closeStream(s)
+	}
+	if x := f.begin(); x != nil {
+		c.refuse(r, m.ID, x)
+		return
+	}
+	if stream {
+		s.callStream(c, m)
+		return
+	}
+	s.callJSON(c, m)
 }
 
 // requestID returns the id of a request. That of a response is not for a refusal to carry.

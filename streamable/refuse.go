@@ -24,6 +24,7 @@ type refusal struct {
 	status     int
 	retryAfter time.Duration // zero: not said
 	challenge  string        // WWW-Authenticate; empty: none
+	bound      string        // the option whose bound was reached; empty: none
 	err        *jsonrpc.Error
 }
 
@@ -38,11 +39,10 @@ var (
 		"Not acceptable: this is answered with an event stream only; the Accept header must admit text/event-stream")
 	refusedContentType = refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
 		"Unsupported media type: send Content-Type: application/json, in UTF-8")
-	refusedShutdown = &refusal{http.StatusServiceUnavailable, time.Second, "", negotiate.Refused(jsonrpc.CodeInternal, reasonShutdown,
+	refusedShutdown = &refusal{status: http.StatusServiceUnavailable, retryAfter: time.Second, err: negotiate.Refused(jsonrpc.CodeInternal, reasonShutdown,
 		"the bridge is shutting down; try again in a moment")}
-	refusedSessions = &refusal{http.StatusServiceUnavailable, 5 * time.Second, "", negotiate.Refused(jsonrpc.CodeInternal, negotiate.ReasonTooManySessions,
-		"too many sessions are open; try again later")}
-	refusedBusy = &refusal{http.StatusServiceUnavailable, time.Second, "", exchange.PublicError(exchange.Fail(exchange.ReasonTooManyCalls, nil))}
+	refusedSlow = refused(http.StatusRequestTimeout, jsonrpc.CodeInvalidRequest, negotiate.ReasonBodySlow,
+		"Invalid request: the body did not arrive in time")
 	refusedNoID = refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,
 		"Invalid request: the Mcp-Session-Id header is missing; initialize first and send the id that the answer carries")
 	refusedUnknown = refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession,
@@ -60,6 +60,7 @@ var (
 // refuse answers with an error; id is that of the request, nil if there is none or it was not read.
 func (c *carrier) refuse(r *http.Request, id []byte, x *refusal) {
 	c.f.o.Observe(c.f.observation(r, exchange.SeenRefused, reasonOf(x.err)))
+	c.reached(r, x)
 	c.answerRefusal(id, x)
 }
 
@@ -68,7 +69,15 @@ func (c *carrier) refuseInitialize(r *http.Request, m *jsonrpc.Message, x *refus
 	o, said := c.f.observation(r, exchange.SeenRefused, reasonOf(x.err)), core.RefusedInitialize(m, x.err)
 	o.Version, o.Info = said.Version, said.Info
 	c.f.o.Observe(o)
+	c.reached(r, x)
 	c.answerRefusal(m.ID, x)
+}
+
+// reached reports the bound that a refusal is for.
+func (c *carrier) reached(r *http.Request, x *refusal) {
+	if x.bound != "" {
+		c.f.o.Observe(c.f.observation(r, exchange.SeenBound, x.bound))
+	}
 }
 
 // answerRefusal writes x as the answer.

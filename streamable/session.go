@@ -18,6 +18,7 @@ type session struct {
 	principal string
 	core      *core.Session
 	standing  standing
+	carried   int // streams being carried; guarded by f.mu
 	once      sync.Once
 	failure   error // why there is no session; set before Initialize of the core returns
 
@@ -31,22 +32,13 @@ type session struct {
 	kept     int                // bytes in finished
 }
 
-// newSession reserves a place for a session; nil when there is none. It is not in the table yet.
-func (f *Front) newSession(r *http.Request) *session {
-	f.mu.Lock()
-	full := f.reserved >= f.o.MaxSessions
-	if !full {
-		f.reserved++
-	}
-	f.mu.Unlock()
-	if full {
-		return nil
-	}
+// newSession makes a session for which room was reserved. It is not in the table yet.
+func (f *Front) newSession(r *http.Request, principal string) *session {
 	s := &session{
 		f:         f,
 		id:        rand.Text(), // at least 128 random bits, base32
 		tag:       rand.Text()[:6],
-		principal: f.o.Principal(r),
+		principal: principal,
 		used:      time.Now(),
 		streams:   make(map[uint64]*stream),
 	}
@@ -149,8 +141,7 @@ func (s *session) end(cause error) {
 		s.core.Close(cause)
 		s.standing.end()
 		s.f.mu.Lock()
-		delete(s.f.sessions, s.id)
-		s.f.reserved--
+		s.f.vacate(s)
 		s.f.mu.Unlock()
 	})
 }

@@ -61,27 +61,6 @@ func (f *Front) answerStateless(c *carrier, r *http.Request, m *jsonrpc.Message,
 	x.serve(ctx, cancel)
 }
 
-func (f *Front) beginStateless() *refusal {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.draining {
-		return refusedShutdown
-	}
-	if f.stateless >= f.o.MaxStateless {
-		return refusedBusy
-	}
-	f.calls++
-	f.stateless++
-	return nil
-}
-
-func (f *Front) endStateless() {
-	f.mu.Lock()
-	f.stateless--
-	f.mu.Unlock()
-	f.end()
-}
-
 // serve runs the call in a goroutine of its own, for which it waits, and writes what comes of it.
 func (x *stateless) serve(ctx context.Context, cancel context.CancelCauseFunc) {
 	x.st = newStream(x.f, x.c)
@@ -91,10 +70,10 @@ func (x *stateless) serve(ctx context.Context, cancel context.CancelCauseFunc) {
 		x.run(ctx)
 	}()
 	if x.m.Method == methodListen {
-		defer after(x.f.drain, func() {
+		x.f.onDrain(x.c, func() {
 			x.st.Finish(jsonrpc.AppendResult(nil, x.m.ID, listenEnd(x.m.ID)))
 			cancel(exchange.Fail(exchange.ReasonClosed, nil))
-		})()
+		})
 	}
 	err := x.write()
 	switch {
@@ -165,32 +144,40 @@ func (x *stateless) call(ctx context.Context) (exchange.Response, error) {
 // write chooses the form of the answer as late as it may and writes it. An error means that the client
 // has gone or was cut off.
 func (x *stateless) write() error {
+	answered, err := x.choose()
+	if answered || err != nil {
+		return err
+	}
+	x.c.startStream()
+	return x.c.carry(x.st)
+}
+
+// choose waits until it is known what the answer is to look like, and writes it if it is one JSON text.
+func (x *stateless) choose() (answered bool, err error) {
 	timer := time.NewTimer(min(lateChoice, x.f.o.KeepAlive))
 	defer timer.Stop()
 	for {
 		msg, a, only, begun := x.st.only()
 		if only && (x.in.json || a.status > http.StatusOK) {
 			x.c.answer(msg, a)
-			return nil
+			return true, nil
 		}
 		if begun {
-			break
+			return false, nil
 		}
 		select {
 		case <-x.c.wake:
 			continue
 		case <-timer.C:
 		case <-x.c.gone:
-			return errGone
+			return false, errGone
 		case <-x.f.ctx.Done():
-			return errGone
+			return false, errGone
 		}
 		if x.in.stream {
-			break
+			return false, nil
 		}
 	}
-	x.c.startStream()
-	return x.c.carry(x.st)
 }
 
 // served returns what clients may speak here, for a refusal: what the server behind the bridge says, if it can
@@ -216,20 +203,6 @@ func (x *stateless) servable(s negotiate.Set) negotiate.Set {
 		return all
 	}
 	return s & all
-}
-
-// after calls f when ctx ends. The function it returns takes that back, or waits until f has returned.
-func after(ctx context.Context, f func()) (stop func()) {
-	done := make(chan struct{})
-	halt := context.AfterFunc(ctx, func() {
-		defer close(done)
-		f()
-	})
-	return func() {
-		if !halt() {
-			<-done
-		}
-	}
 }
 
 // paramHeaders returns the Mcp-Param-* fields of h, nil if there are none.

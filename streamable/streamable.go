@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/pulse"
 )
 
 // A Front is the HTTP handler of one Streamable HTTP endpoint, whatever its path. It serves POST, GET
@@ -22,19 +23,20 @@ type Front struct {
 
 	ctx    context.Context // ends with Close; its cause is a Failure
 	cancel context.CancelCauseFunc
-	drain  context.Context // ends when Shutdown or Close begins
-	stop   context.CancelFunc
 	wg     sync.WaitGroup
+	clock  *pulse.Clock // of open streams
 
-	mu        sync.Mutex
-	draining  bool
-	sessions  map[string]*session
-	reserved  int // sessions in the map and those being opened
-	sweeping  bool
-	carriers  map[*carrier]struct{} // one for every HTTP exchange being handled
-	calls     int                   // requests in flight, with or without a connection
-	stateless int                   // of them those of 2026-07-28
-	quiet     chan struct{}         // closed and replaced whenever carriers or calls become empty
+	mu         sync.Mutex
+	draining   bool
+	sessions   map[string]*session
+	reserved   int            // sessions in the map and those being opened
+	principals map[string]int // of them those of each authenticated caller
+	streams    int            // of sessions, being carried
+	sweeping   bool
+	carriers   map[*carrier]struct{} // one for every HTTP exchange being handled
+	calls      int                   // requests in flight, with or without a connection
+	stateless  int                   // of them those of 2026-07-28
+	quiet      chan struct{}         // closed and replaced whenever carriers or calls become empty
 }
 
 // New returns a Front for the server behind h; nil options mean defaults. It panics if an option is
@@ -47,14 +49,15 @@ func New(h exchange.Handler, o *Options) *Front {
 		panic("streamable: " + err.Error())
 	}
 	f := &Front{
-		h:        h,
-		o:        o.defaults(),
-		quiet:    make(chan struct{}),
-		sessions: make(map[string]*session),
-		carriers: make(map[*carrier]struct{}),
+		h:          h,
+		o:          o.defaults(),
+		quiet:      make(chan struct{}),
+		sessions:   make(map[string]*session),
+		principals: make(map[string]int),
+		carriers:   make(map[*carrier]struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
-	f.drain, f.stop = context.WithCancel(f.ctx)
+	f.clock = pulse.New(f.o.tick())
 	return f
 }
 
@@ -94,90 +97,10 @@ func (f *Front) leave(c *carrier) {
 	f.hush()
 }
 
-// begin counts a request in. It reports false while the front is shutting down.
-func (f *Front) begin() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.draining {
-		return false
-	}
-	f.calls++
-	return true
-}
-
-// end counts out a request that begin counted in.
-func (f *Front) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls--
-	f.hush()
-}
-
 // hush wakes who waits for the end of carriers or calls. The caller holds mu.
 func (f *Front) hush() {
 	if f.draining && (len(f.carriers) == 0 || f.calls == 0) {
 		close(f.quiet)
 		f.quiet = make(chan struct{})
-	}
-}
-
-// Shutdown ends the front gracefully: new requests are answered 503, listens get their result, calls
-// may finish until ctx ends, then sessions and streams end. When ctx ends first, Shutdown closes at once and
-// returns its error. Messages that a running call needs (answers, cancellations) are still taken.
-func (f *Front) Shutdown(ctx context.Context) error {
-	f.stopAccepting()
-	err := f.wait(ctx, func() bool { return f.calls == 0 })
-	if err == nil {
-		f.endSessions()
-		err = f.wait(ctx, func() bool { return len(f.carriers) == 0 })
-	}
-	_ = f.Close() // it has no error
-	return err
-}
-
-// Close ends everything at once and waits until all goroutines and handlers have returned. The error
-// is always nil.
-func (f *Front) Close() error {
-	f.stopAccepting()
-	f.cancel(exchange.Fail(exchange.ReasonClosed, nil))
-	f.mu.Lock()
-	for c := range f.carriers {
-		c.abort()
-	}
-	f.mu.Unlock()
-	f.endSessions()
-	_ = f.wait(context.Background(), func() bool { return len(f.carriers) == 0 && f.calls == 0 })
-	f.wg.Wait()
-	return nil
-}
-
-func (f *Front) stopAccepting() {
-	f.mu.Lock()
-	f.draining = true
-	f.mu.Unlock()
-	f.stop()
-}
-
-// wait returns when done, called under mu, is true, or with ctx's error.
-func (f *Front) wait(ctx context.Context, done func() bool) error {
-	for {
-		f.mu.Lock()
-		ok, quiet := done(), f.quiet
-		f.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-quiet:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// endSessions ends every session. What is in flight gets the reason as its error.
-func (f *Front) endSessions() {
-	for _, s := range f.all() {
-		s.end(exchange.Fail(exchange.ReasonClosed, nil))
 	}
 }

@@ -1,0 +1,105 @@
+package streamable
+
+import (
+	"context"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/pulse"
+)
+
+// Shutdown ends the front gracefully: new requests are answered 503, listens get their result, calls
+// may finish until ctx ends, then sessions and streams end. Where there are many, streams do not end all at once. When
+// ctx ends first, Shutdown closes at once and returns its error. Messages that a running call needs (answers,
+// cancellations) are still taken.
+func (f *Front) Shutdown(ctx context.Context) error {
+	f.stopAccepting()
+	f.endIdle(ctx)
+	err := f.wait(ctx, func() bool { return f.calls == 0 })
+	if err == nil {
+		f.endSessions()
+		f.interrupt()
+		err = f.wait(ctx, func() bool { return len(f.carriers) == 0 })
+	}
+	_ = f.Close() // it has no error
+	return err
+}
+
+// Close ends everything at once and waits until all goroutines and handlers have returned. The error
+// is always nil.
+func (f *Front) Close() error {
+	f.stopAccepting()
+	f.cancel(exchange.Fail(exchange.ReasonClosed, nil))
+	f.mu.Lock()
+	for c := range f.carriers {
+		c.abort()
+	}
+	f.mu.Unlock()
+	f.endSessions()
+	_ = f.wait(context.Background(), func() bool { return len(f.carriers) == 0 && f.calls == 0 })
+	f.wg.Wait()
+	return nil
+}
+
+func (f *Front) stopAccepting() {
+	f.mu.Lock()
+	f.draining = true
+	f.mu.Unlock()
+}
+
+// onDrain says what ends the stream of c when the front shuts down and nothing else does. It is called at once if that
+// has begun.
+func (f *Front) onDrain(c *carrier, end func()) {
+	f.mu.Lock()
+	c.drain = end
+	late := f.draining
+	f.mu.Unlock()
+	if late {
+		end()
+	}
+}
+
+// endIdle ends the streams that no call will end, spread over the time that pulse.Spread allows.
+func (f *Front) endIdle(ctx context.Context) {
+	var ends []func()
+	f.mu.Lock()
+	for c := range f.carriers { // in random order
+		if c.drain != nil {
+			ends = append(ends, c.drain)
+		}
+	}
+	f.mu.Unlock()
+	pulse.Spread(ctx, ends)
+}
+
+// interrupt ends the reading of bodies.
+func (f *Front) interrupt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.carriers {
+		c.interrupt()
+	}
+}
+
+// wait returns when done, called under mu, is true, or with ctx's error.
+func (f *Front) wait(ctx context.Context, done func() bool) error {
+	for {
+		f.mu.Lock()
+		ok, quiet := done(), f.quiet
+		f.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-quiet:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// endSessions ends every session. What is in flight gets the reason as its error.
+func (f *Front) endSessions() {
+	for _, s := range f.all() {
+		s.end(exchange.Fail(exchange.ReasonClosed, nil))
+	}
+}
