@@ -22,9 +22,9 @@ type member struct {
 	done <-chan struct{} // nil: it cannot end by itself
 
 	since time.Time // idle since; the mutex of the pool guards it
-	used  bool      // has served a call; whoever holds the lease
 
 	mu    sync.Mutex
+	used  bool                     // has served a call
 	level int                      // the server's log level, as sent last; 0: none
 	lease *lease                   // the call that has the session for itself
 	calls map[*sharedCall]struct{} // suspendable calls in flight
@@ -49,7 +49,6 @@ type settler interface {
 // be at work, and what it asks would be taken for the next caller's: the session ends unless the answer
 // to that call comes in time (translation.md 7.3.6).
 func (p *pool) finish(m *member, err error) {
-	m.used = true
 	if m.key.single() {
 		p.put(m, false)
 		return
@@ -95,10 +94,8 @@ func (l *lease) Notify(ctx context.Context, note exchange.Request) error {
 // callAlone makes a call on a member that was acquired.
 func (m *member) callAlone(ctx context.Context, req exchange.Request, back exchange.Peer, level int) (exchange.Response, error) {
 	l := &lease{back: back, level: level}
-	if m.used && m.key.class.has(capRoots) {
-		if err := m.sess.Notify(ctx, exchange.Request{Method: "notifications/roots/list_changed"}); err != nil {
-			return exchange.Response{}, err
-		}
+	if err := m.announce(ctx); err != nil {
+		return exchange.Response{}, err
 	}
 	m.setLease(l)
 	defer m.setLease(nil)
@@ -106,6 +103,19 @@ func (m *member) callAlone(ctx context.Context, req exchange.Request, back excha
 		return exchange.Response{}, err
 	}
 	return m.sess.Call(ctx, req, l)
+}
+
+// announce tells the server of a session with roots that they may be another client's now
+// (translation.md 12).
+func (m *member) announce(ctx context.Context) error {
+	m.mu.Lock()
+	again := m.used
+	m.used = true
+	m.mu.Unlock()
+	if !again || !m.key.class.has(capRoots) {
+		return nil
+	}
+	return m.sess.Notify(ctx, exchange.Request{Method: "notifications/roots/list_changed"})
 }
 
 func (m *member) setLease(l *lease) {
@@ -138,6 +148,9 @@ func (m *member) callShared(ctx context.Context, req exchange.Request, back exch
 	}
 	m.mu.Unlock()
 	defer m.remove(c)
+	if err := m.announce(ctx); err != nil {
+		return exchange.Response{}, err
+	}
 	if m.p.linked {
 		if err := m.raise(ctx, level); err != nil {
 			return exchange.Response{}, err
