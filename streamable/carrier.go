@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcp-dualstack/bridge/internal/pulse"
 	"github.com/mcp-dualstack/bridge/internal/sse"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
@@ -22,6 +23,7 @@ type carrier struct {
 	gone <-chan struct{} // closed when the client has gone, once the request's body was read
 	wake chan struct{}   // capacity 1: its stream has something for it, or it is time to look at the clock
 
+	alarm pulse.Alarm
 	until atomic.Int64 // unix nanoseconds; when the connection is to be released; zero: never
 	drain func()       // guarded by f.mu: ends the stream when the front shuts down; nil: its call does
 
@@ -116,8 +118,8 @@ func (c *carrier) flush() error {
 // carry writes what st has and gets, until st is over or the connection is to be released. The error is errReplaced,
 // errGone, or that of a write. The header has been written.
 func (c *carrier) carry(st *stream) error {
-	alarm := c.f.clock.Add(c.wake)
-	defer alarm.Remove()
+	c.f.clock.Add(&c.alarm, c.wake)
+	defer c.alarm.Remove()
 	defer st.detach(c)
 	buf := takeBuffer()
 	defer giveBuffer(buf)
@@ -156,7 +158,7 @@ func (c *carrier) carry(st *stream) error {
 			}
 			dirty, due = false, now.Add(c.f.pause())
 		}
-		alarm.Set(c.sooner(due))
+		c.alarm.Set(c.sooner(due))
 		select {
 		case <-c.wake:
 		case <-c.gone:

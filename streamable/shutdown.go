@@ -37,6 +37,7 @@ func (f *Front) Close() error {
 	f.endSessions()
 	_ = f.wait(context.Background(), func() bool { return len(f.carriers) == 0 && f.calls == 0 })
 	f.wg.Wait()
+	f.clock.Close()
 	return nil
 }
 

@@ -8,10 +8,11 @@ import (
 // MeasureRing measures a look at n alarms of which none is due.
 func MeasureRing(b *testing.B, n int) {
 	c := New(time.Hour)
+	defer c.Close()
 	wake := make(chan struct{}, 1)
 	for range n {
-		a := c.Add(wake)
-		defer a.Remove()
+		a := new(Alarm)
+		c.Add(a, wake)
 		a.Set(time.Now().Add(time.Hour))
 	}
 	now := time.Now().UnixNano()

@@ -11,24 +11,27 @@ import (
 	"time"
 )
 
-// A Clock rings alarms, each up to one tick late. It runs only while there are alarms. Methods may be called concurrently.
+// A Clock rings alarms, each up to one tick late. It runs while there are alarms, and must be closed. Methods may be called
+// concurrently.
 type Clock struct {
 	tick time.Duration
+	stop chan struct{} // closed by Close
+	wg   sync.WaitGroup
 
-	mu     sync.Mutex
-	alarms []*Alarm
-	stop   chan struct{} // closed to end the goroutine; nil: none runs
-	done   chan struct{} // closed when it has ended
+	mu      sync.Mutex
+	alarms  []*Alarm
+	running bool
+	closed  bool
 }
 
 // New returns a clock of that tick, which must be positive.
-func New(tick time.Duration) *Clock { return &Clock{tick: tick} }
+func New(tick time.Duration) *Clock { return &Clock{tick: tick, stop: make(chan struct{})} }
 
 // Tick returns how late an alarm may ring.
 func (c *Clock) Tick() time.Duration { return c.tick }
 
 // An Alarm wakes one sleeper, at every tick from its time on until it is set anew. Set may be called concurrently with
-// everything.
+// everything but Add.
 type Alarm struct {
 	wake  chan<- struct{}
 	at    atomic.Int64 // unix nanoseconds; zero: never
@@ -36,18 +39,19 @@ type Alarm struct {
 	index int // in clock.alarms; guarded by clock.mu
 }
 
-// Add returns an alarm that is not set. It sends to wake, which has room for one, and does not wait.
-func (c *Clock) Add(wake chan<- struct{}) *Alarm {
-	a := &Alarm{wake: wake, clock: c}
+// Add puts a, which is new or was removed, on the clock, not set. When it rings it sends to wake, which has room for
+// one, and does not wait.
+func (c *Clock) Add(a *Alarm, wake chan<- struct{}) {
+	a.wake, a.clock = wake, c
+	a.at.Store(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a.index = len(c.alarms)
 	c.alarms = append(c.alarms, a)
-	if c.stop == nil {
-		c.stop, c.done = make(chan struct{}), make(chan struct{})
-		go c.run(c.stop, c.done) // ends with the last alarm, which waits for it
+	if !c.running && !c.closed {
+		c.running = true
+		c.wg.Go(c.run) // ends by itself when there are no alarms, or with Close
 	}
-	return a
 }
 
 // Set sets the time from which on the alarm rings, zero for never.
@@ -59,44 +63,52 @@ func (a *Alarm) Set(t time.Time) {
 	a.at.Store(t.UnixNano())
 }
 
-// Remove takes the alarm off its clock. It must be called once.
+// Remove takes the alarm off its clock. It must be called once for each Add.
 func (a *Alarm) Remove() {
 	c := a.clock
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	last := len(c.alarms) - 1
 	c.alarms[a.index] = c.alarms[last]
 	c.alarms[a.index].index = a.index
 	c.alarms[last] = nil
 	c.alarms = c.alarms[:last]
-	var done chan struct{}
-	if last == 0 {
-		close(c.stop)
-		done = c.done
-		c.stop, c.alarms = nil, nil
-	}
-	c.mu.Unlock()
-	if done != nil {
-		<-done
-	}
 }
 
-func (c *Clock) run(stop <-chan struct{}, done chan<- struct{}) {
-	defer close(done)
+// Close stops the clock and waits until it stands. Alarms do not ring any more. It may be called more than once.
+func (c *Clock) Close() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		close(c.stop)
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+}
+
+func (c *Clock) run() {
 	t := time.NewTicker(c.tick)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			c.ring(time.Now().UnixNano())
-		case <-stop:
+			if !c.ring(time.Now().UnixNano()) {
+				return
+			}
+		case <-c.stop:
 			return
 		}
 	}
 }
 
-func (c *Clock) ring(now int64) {
+// ring rings what is due. It reports false, and the clock has stopped, when there are no alarms.
+func (c *Clock) ring(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.alarms) == 0 {
+		c.running, c.alarms = false, nil
+		return false
+	}
 	for _, a := range c.alarms {
 		if at := a.at.Load(); at == 0 || at > now {
 			continue
@@ -106,4 +118,5 @@ func (c *Clock) ring(now int64) {
 		default: // it has been woken and has not looked yet
 		}
 	}
+	return true
 }

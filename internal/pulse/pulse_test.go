@@ -15,6 +15,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// started returns an alarm on a clock of its own.
+func started(t *testing.T, tick time.Duration, wake chan struct{}) *pulse.Alarm {
+	c, a := pulse.New(tick), new(pulse.Alarm)
+	t.Cleanup(c.Close)
+	c.Add(a, wake)
+	t.Cleanup(a.Remove)
+	return a
+}
+
 func TestAlarmRings(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -28,8 +37,7 @@ func TestAlarmRings(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wake := make(chan struct{}, 1)
 				begun := time.Now()
-				a := pulse.New(time.Second).Add(wake)
-				defer a.Remove()
+				a := started(t, time.Second, wake)
 				a.Set(begun.Add(c.after))
 				<-wake
 				if late := time.Since(begun) - c.after; late < 0 || late > c.within {
@@ -44,8 +52,7 @@ func TestAlarmRings(t *testing.T) {
 func TestAlarmIsSetAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wake := make(chan struct{}, 1)
-		a := pulse.New(time.Second).Add(wake)
-		defer a.Remove()
+		a := started(t, time.Second, wake)
 		rings := func(d time.Duration) (n int) {
 			for end := time.Now().Add(d); time.Now().Before(end); {
 				time.Sleep(time.Second)
@@ -79,13 +86,15 @@ func TestAlarmIsSetAnew(t *testing.T) {
 func TestManyAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pulse.New(100 * time.Millisecond)
+		defer c.Close()
 		var wg sync.WaitGroup
 		for range 200 {
 			wg.Go(func() {
 				for range 10 {
 					time.Sleep(rand.N(time.Second))
 					wake := make(chan struct{}, 1)
-					a := c.Add(wake)
+					var a pulse.Alarm
+					c.Add(&a, wake)
 					at := time.Now().Add(rand.N(time.Second))
 					a.Set(at)
 					<-wake
@@ -105,6 +114,39 @@ func TestManyAlarms(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	})
+}
+
+// A clock stands still while it has no alarms, and goes again for the next one.
+func TestClockStopsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pulse.New(time.Second) // never closed: the bubble would not end if its goroutine did not
+		wake := make(chan struct{}, 1)
+		for range 3 {
+			var a pulse.Alarm
+			c.Add(&a, wake)
+			a.Set(time.Now())
+			<-wake
+			a.Remove()
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+func TestClosedClockDoesNotRing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wake := make(chan struct{}, 1)
+		c := pulse.New(time.Second)
+		var a pulse.Alarm
+		c.Add(&a, wake)
+		a.Set(time.Now())
+		c.Close()
+		c.Close()
+		time.Sleep(time.Minute)
+		if len(wake) != 0 {
+			t.Error("rang after Close")
+		}
+		a.Remove()
 	})
 }
 
