@@ -189,3 +189,23 @@ func TestTranslatedOpen(t *testing.T) {
 		equal(t, "further connections", len(made), 0)
 	})
 }
+
+// A server that lists both eras and then does not know initialize is modern for everybody: with a translation
+// above the client that found out gets a session all the same (translation.md 12).
+func TestTranslatedOpenOfASupposedDualEraServer(t *testing.T) {
+	inBubble(t, &translated, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+		go func() {
+			probed := <-made
+			probed.read()
+			probed.say(discoverBoth)
+			w := <-made
+			w.read()
+			w.say(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`)
+		}()
+		s, err := up.Open(t.Context(), legacyClient(negotiate.Rev20250618, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "revision", s.Server().Revision, negotiate.Rev20260728)
+	})
+}
