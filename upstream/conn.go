@@ -25,6 +25,8 @@ type conn struct {
 	noise *noise
 	since time.Time
 
+	timeout time.Duration // of a call, where the transport has one; 0: none
+
 	ctx    context.Context // ends when the connection is over; parent of what the server asks
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // the goroutines of questions
@@ -74,6 +76,7 @@ func newConn(rwc io.ReadWriteCloser, o *Options) *conn {
 		calls:  make(map[int64]*call),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.bind()
 	return c
 }
 
@@ -180,6 +183,11 @@ func (c *conn) become(r negotiate.Revision, back exchange.Peer) {
 func (c *conn) call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
 	if ctx.Err() != nil {
 		return exchange.Response{}, context.Cause(ctx)
+	}
+	if c.timeout > 0 && req.Method != methodListen {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, c.timeout, errCallTimeout)
+		defer stop()
 	}
 	cl := newCall(ctx, req, back)
 	line, err := c.enter(cl, req)

@@ -21,7 +21,7 @@ func (u *Upstream) openLegacy(ctx context.Context, c exchange.Client) (exchange.
 		}
 		u.o.Logger.Info("probed connection cannot be used for a session", "err", err)
 	}
-	conn, err := u.connect(ctx)
+	conn, err := u.connect(withAuthorization(ctx, c))
 	if err != nil {
 		return nil, openError(ctx, err)
 	}

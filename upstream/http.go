@@ -41,6 +41,11 @@ type HTTPOptions struct {
 	IdleTimeout     time.Duration // of a pooled connection; 0: 4 s, less than the 5 s after which a Node server closes it
 	MaxConns        int           // connections to the server at once, one for each call and stream in flight; 0: no bound
 
+	// Of a server of HTTP+SSE.
+	AllowOtherOrigin bool          // its endpoint may be on another origin, which is sent the headers and credentials too
+	StreamTimeout    time.Duration // without a byte on its stream, after which that counts as broken; 0: none
+	MaxPosts         int           // requests of a session whose POST has no response yet; one more is upstream_busy; 0: 256
+
 	MaxTools       int  // whose header parameters are remembered; 0: 4096
 	SendRawMcpName bool // Mcp-Name goes out unencoded, as go-sdk v1.8.0 wants it (translation.md 11)
 }
@@ -56,6 +61,7 @@ func (o *HTTPOptions) withDefaults() *HTTPOptions {
 	def(&d.DialTimeout, 10*time.Second)
 	def(&d.ResponseTimeout, 30*time.Second)
 	def(&d.IdleTimeout, 4*time.Second)
+	def(&d.MaxPosts, 256)
 	def(&d.MaxTools, 4096)
 	return &d
 }

@@ -213,7 +213,7 @@ func (u *Upstream) discoverParams() []byte {
 func (u *Upstream) weigh(ctx context.Context, c *conn, a outcome, mustBeModern bool) (finding, error) {
 	if a.err != nil {
 		f, _ := errors.AsType[*exchange.Failure](a.err)
-		if mustBeModern || f == nil || f.Reason == exchange.ReasonClosed {
+		if mustBeModern || f == nil || f.Reason == exchange.ReasonClosed || f.Reason == exchange.ReasonAuth || f.Reason == exchange.ReasonBusy {
 			return finding{}, openError(ctx, a.err)
 		}
 		if f.Reason == exchange.ReasonInvalid {

@@ -325,8 +325,3 @@ func (r *Remote) tryEndpoint(ctx context.Context, auth string, why error) (disco
 
 // maxEndpointBytes bounds the URL of an endpoint event.
 const maxEndpointBytes = 64 << 10
-
-// connectSSE returns the connector of an HTTP+SSE server.
-func (r *Remote) connectSSE() (*Upstream, error) {
-	return nil, exchange.Fail(exchange.ReasonUnavailable, errors.New("HTTP+SSE is not built"))
-}

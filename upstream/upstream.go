@@ -195,6 +195,9 @@ func (u *Upstream) connect(ctx context.Context) (*conn, error) {
 	rwc, err := u.dial(ctx)
 	if err != nil {
 		u.release(nil)
+		if f, ok := errors.AsType[*exchange.Failure](err); ok {
+			return nil, f
+		}
 		return nil, exchange.Fail(exchange.ReasonUnavailable, err)
 	}
 	c := newConn(rwc, &u.o)
