@@ -74,6 +74,7 @@ func (s *suspender) readURIs(raw []byte) (uris []string) {
 			return true
 		}
 		if len(uris) == s.o.MaxListenURIs {
+			s.reached(BoundListenURIs)
 			s.log.Warn("listen asks for more URIs than are honoured", "limit", s.o.MaxListenURIs)
 			return false
 		}

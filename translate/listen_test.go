@@ -288,14 +288,18 @@ func TestListenEndsWithTheHandler(t *testing.T) {
 
 func TestListensAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := legacyHandler(t, newPublisher(t), &translate.Options{Suspend: translate.SuspendOptions{MaxListens: 2}})
+		o := translate.SuspendOptions{MaxListens: 2, MaxListenURIs: 1}
+		reached := bounds(&o)
+		h := legacyHandler(t, newPublisher(t), &translate.Options{Suspend: o})
 		a, b := listen(t, h, "", `{}`), listen(t, h, "x", `{}`)
 		d := newDesk(t, h)
 		equal(t, "third", d.show("subscriptions/listen", `{"notifications":{}}`), "failed: too_many_listens")
+		equal(t, "bounds reached", reached(), "map[listens:1]")
 		a.leave()
 		<-a.ended
-		c := listen(t, h, "y", `{}`)
+		c := listen(t, h, "y", `{"resourceSubscriptions":["a:1","a:2"]}`)
 		equal(t, "after one has left", len(c.back.Notes()), 1)
+		equal(t, "bounds reached", reached(), "map[listen_uris:1 listens:1]")
 		b.leave()
 		c.leave()
 	})

@@ -47,6 +47,14 @@ func (ls *listens) join(ctx context.Context, c exchange.Client) (*listenWatch, e
 
 // get returns a watch that may not be ready yet.
 func (ls *listens) get(c exchange.Client) (*listenWatch, error) {
+	w, err := ls.take(c)
+	if _, full := errors.AsType[*exchange.Failure](err); full && err != errHandlerClosed {
+		ls.s.reached(BoundListens)
+	}
+	return w, err
+}
+
+func (ls *listens) take(c exchange.Client) (*listenWatch, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.count >= ls.s.o.MaxListens {

@@ -150,6 +150,7 @@ func (c *call) expire() {
 func (c *call) attend(ctx context.Context, v *visit) (exchange.Response, error) {
 	for {
 		n := c.next(v)
+		c.s.reached(n.bound)
 		if n.outcome != nil || n.ask != nil {
 			v.telling.Wait() // what was said before is heard before (architecture.md 3, contract 5)
 		}
@@ -186,6 +187,7 @@ type step struct {
 	outcome *outcome
 	ask     *inputRequired
 	wait    time.Duration
+	bound   string // that was reached, empty for none
 }
 
 func (c *call) next(v *visit) step {
@@ -211,11 +213,12 @@ func (c *call) next(v *visit) step {
 
 // suspend asks the client what is pending and lets go of its request, if the limits allow. The caller holds mu.
 func (c *call) suspend(v *visit) step {
-	if refusal := c.beyond(); refusal != nil {
+	bound, refusal := c.beyond()
+	if refusal != nil {
 		c.cancel(errNoAnswer)
 		o := outcome{resp: exchange.Response{Error: refusal}, own: true}
 		c.end(o, ending{refuse(reasonStateExpired)})
-		return step{outcome: &o}
+		return step{outcome: &o, bound: bound}
 	}
 	c.round++
 	fresh := 0
@@ -244,20 +247,23 @@ func (c *call) suspend(v *visit) step {
 	c.s.waitingOf[c.principal]++
 	round := c.round
 	c.expiry = time.AfterFunc(exp.Sub(now), func() { c.timeUp(round) })
-	return step{ask: ask}
+	return step{ask: ask, bound: bound}
 }
 
-// beyond returns the refusal if the call may not have another round. The caller holds mu.
-func (c *call) beyond() *exchange.Error {
+// beyond returns the refusal if the call may not have another round, and the bound that was reached, for which an
+// older call may have made room. The caller holds mu.
+func (c *call) beyond() (bound string, refusal *exchange.Error) {
 	switch {
 	case c.round >= uint64(c.s.o.MaxRounds):
-		return internal(reasonTooManyRounds, "the server asked in more than %d rounds; the call has been cancelled", c.s.o.MaxRounds)
+		return BoundRounds, internal(reasonTooManyRounds, "the server asked in more than %d rounds; the call has been cancelled", c.s.o.MaxRounds)
 	case time.Since(c.began) >= c.s.o.Lifetime:
-		return internal(reasonTooManyRounds, "the call has gone on for more than %s; it has been cancelled", c.s.o.Lifetime)
-	case c.journal == nil && c.s.full(c.principal) && !c.s.evict(c.principal):
-		return internal(reasonTooMany, "too many calls wait for an answer of their clients; the call has been cancelled")
+		return BoundRounds, internal(reasonTooManyRounds, "the call has gone on for more than %s; it has been cancelled", c.s.o.Lifetime)
+	case c.journal != nil || !c.s.full(c.principal):
+		return "", nil
+	case c.s.evict(c.principal):
+		return BoundSuspended, nil
 	}
-	return nil
+	return BoundSuspended, internal(reasonTooMany, "too many calls wait for an answer of their clients; the call has been cancelled")
 }
 
 // timeUp is run by the clock of a round.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/mcp-dualstack/bridge/translate"
 )
 
-func limited(t *testing.T, o translate.SuspendOptions, f func(t *testing.T, up *script, d *desk)) {
+func limited(t *testing.T, o translate.SuspendOptions, want string, f func(t *testing.T, up *script, d *desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newLegacy(t, func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
@@ -25,8 +26,26 @@ func limited(t *testing.T, o translate.SuspendOptions, f func(t *testing.T, up *
 				}
 			}
 		})
+		reached := bounds(&o)
 		f(t, up, newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: o})))
+		equal(t, "bounds reached", reached(), want)
 	})
+}
+
+// bounds returns what tells which bounds have been reached, and how often.
+func bounds(o *translate.SuspendOptions) func() string {
+	var mu sync.Mutex
+	reached := make(map[string]int)
+	o.Bound = func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		reached[name]++
+	}
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return fmt.Sprint(reached)
+	}
 }
 
 // retryAfter returns what a client is told to wait.
@@ -38,7 +57,7 @@ func retryAfter(err error) time.Duration {
 }
 
 func TestLimitPerPrincipal(t *testing.T) {
-	limited(t, translate.SuspendOptions{MaxPerPrincipal: 2}, func(t *testing.T, up *script, d *desk) {
+	limited(t, translate.SuspendOptions{MaxPerPrincipal: 2}, "map[suspended_calls:3]", func(t *testing.T, up *script, d *desk) {
 		d.principal = "ann"
 		first := d.round("tools/call", deploy)
 		time.Sleep(time.Second)
@@ -61,7 +80,7 @@ func TestLimitPerPrincipal(t *testing.T) {
 }
 
 func TestLimitInTotal(t *testing.T) {
-	limited(t, translate.SuspendOptions{MaxTotal: 2}, func(t *testing.T, up *script, d *desk) {
+	limited(t, translate.SuspendOptions{MaxTotal: 2}, "map[suspended_calls:2]", func(t *testing.T, up *script, d *desk) {
 		for _, d.principal = range []string{"ann", "bob"} {
 			d.round("tools/call", deploy)
 		}
@@ -99,7 +118,7 @@ func TestLimitIsReachedByThoseUnderWay(t *testing.T) {
 }
 
 func TestRoundsOfACall(t *testing.T) {
-	limited(t, translate.SuspendOptions{MaxRounds: 3}, func(t *testing.T, _ *script, d *desk) {
+	limited(t, translate.SuspendOptions{MaxRounds: 3}, "map[rounds:1]", func(t *testing.T, _ *script, d *desk) {
 		r := d.round("tools/call", deploy)
 		for n := 2; n <= 3; n++ {
 			r = d.round("tools/call", r.retry(deploy, fmt.Sprintf(`{"%d.1":%s}`, n-1, accepted)))
@@ -111,7 +130,7 @@ func TestRoundsOfACall(t *testing.T) {
 }
 
 func TestLifetimeOfACall(t *testing.T) {
-	limited(t, translate.SuspendOptions{}, func(t *testing.T, _ *script, d *desk) {
+	limited(t, translate.SuspendOptions{}, "map[]", func(t *testing.T, _ *script, d *desk) {
 		r := d.round("tools/call", deploy)
 		for range 3 {
 			time.Sleep(9 * time.Minute)
@@ -125,11 +144,14 @@ func TestLifetimeOfACall(t *testing.T) {
 func TestQuestionsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newLegacy(t, asksFor("a", "b", "c"))
-		d := newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: translate.SuspendOptions{MaxQuestions: 2}}))
+		o := translate.SuspendOptions{MaxQuestions: 2}
+		reached := bounds(&o)
+		d := newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: o}))
 		r := d.round("tools/call", deploy)
 		equal(t, "keys", keys(r.requests), "1.1 1.2")
 		got := d.show("tools/call", r.retry(deploy, `{"1.1":`+accepted+`,"1.2":`+accepted+`}`))
 		equal(t, "text", textOf(got), accepted+"|"+accepted+"|error -32603")
+		equal(t, "bounds reached", reached(), "map[questions:1]")
 	})
 }
 
@@ -168,7 +190,7 @@ func TestFullPool(t *testing.T) {
 
 // The clock of an earlier round does not end a later one.
 func TestEachRoundHasItsTime(t *testing.T) {
-	limited(t, translate.SuspendOptions{}, func(t *testing.T, _ *script, d *desk) {
+	limited(t, translate.SuspendOptions{}, "map[]", func(t *testing.T, _ *script, d *desk) {
 		r := d.round("tools/call", deploy)
 		time.Sleep(599 * time.Second)
 		r = d.round("tools/call", r.retry(deploy, ""))
@@ -180,9 +202,12 @@ func TestEachRoundHasItsTime(t *testing.T) {
 func TestLargeStateIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newLegacy(t, asksFor("one", "two"))
-		d := newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: translate.SuspendOptions{Journal: []string{"deploy"}}}))
+		o := translate.SuspendOptions{Journal: []string{"deploy"}}
+		reached := bounds(&o)
+		d := newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: o}))
 		r := d.round("tools/call", deploy)
 		large := jsonrpc.Set([]byte(accepted), jsonrpc.Quote(string(make([]byte, 65<<10))), "content", "branch")
 		equal(t, "answer", d.show("tools/call", r.retry(deploy, `{"1.1":`+string(large)+`}`)), "error -32603 state_too_large")
+		equal(t, "bounds reached", reached(), "map[request_state:1]")
 	})
 }

@@ -38,6 +38,27 @@ type SuspendOptions struct {
 	MaxListenURIs int           // honoured per listen; 0: 256
 	Merge         time.Duration // copies of a list change within it are one; 0: 50 ms
 	RetryWatch    time.Duration // before the server is tried again after it has gone, doubling to 30 s; 0: 1 s
+
+	// Bound is told the name of a bound when it is reached, one of the Bound constants. It must not block.
+	// Nil: nobody is.
+	Bound func(name string)
+}
+
+// Names of bounds, for SuspendOptions.Bound.
+const (
+	BoundSuspended   = "suspended_calls" // MaxPerPrincipal or MaxTotal
+	BoundRounds      = "rounds"          // MaxRounds or Lifetime: a call was cancelled
+	BoundQuestions   = "questions"       // MaxQuestions
+	BoundURLAttempts = "url_attempts"    // MaxURLAttempts
+	BoundState       = "request_state"   // 64 KiB of state between two rounds
+	BoundListens     = "listens"         // MaxListens
+	BoundListenURIs  = "listen_uris"     // MaxListenURIs
+)
+
+func (s *suspender) reached(bound string) {
+	if s.o.Bound != nil && bound != "" {
+		s.o.Bound(bound)
+	}
 }
 
 // withDefaults returns o with the defaults filled in. The error joins everything that is wrong with it.

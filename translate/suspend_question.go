@@ -146,7 +146,9 @@ func (c *call) Call(ctx context.Context, req exchange.Request) (exchange.Respons
 	if known, ok := c.journal.answerTo(q); ok {
 		return answerOf(known), nil
 	}
-	if now := c.enter(q); now != nil {
+	now, bound := c.enter(q)
+	c.s.reached(bound)
+	if now != nil {
 		return *now, nil
 	}
 	select {
@@ -161,20 +163,20 @@ func (c *call) Call(ctx context.Context, req exchange.Request) (exchange.Respons
 	return nobodyAnswered(q.method), nil
 }
 
-// enter puts q with the others that are to be asked. A response is the answer at once.
-func (c *call) enter(q *question) *exchange.Response {
+// enter puts q with the others that are to be asked. A response is the answer at once; bound is what was reached.
+func (c *call) enter(q *question) (now *exchange.Response, bound string) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	switch {
 	case c.state == stateOver || c.outcome != nil:
 		r := nobodyAnswered(q.method)
-		return &r
+		return &r, ""
 	case len(c.pending) >= c.s.o.MaxQuestions:
-		return &exchange.Response{Error: internal(reasonQuestions, "too many requests wait for the client")}
+		return &exchange.Response{Error: internal(reasonQuestions, "too many requests wait for the client")}, BoundQuestions
 	}
 	if c.state == stateRunning {
 		if c.lacking(c.visit.declared, q) {
-			return &exchange.Response{Error: notDeclared(q.method, c.visit.declared)}
+			return &exchange.Response{Error: notDeclared(q.method, c.visit.declared)}, ""
 		}
 		c.latest = time.Now()
 		if len(c.pending) == 0 {
@@ -183,7 +185,7 @@ func (c *call) enter(q *question) *exchange.Response {
 		c.visit.notify()
 	}
 	c.pending = append(c.pending, q)
-	return nil
+	return nil, ""
 }
 
 // lacking ends the call if the client did not declare what a question needs. The caller holds mu.

@@ -119,8 +119,13 @@ func (s *suspender) spawn(f func()) bool {
 // be. The error is a *exchange.Failure too_many_suspended.
 func (s *suspender) admit(p principalHash) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.full(p) || s.evict(p) {
+	full := s.full(p)
+	room := !full || s.evict(p)
+	s.mu.Unlock()
+	if full {
+		s.reached(BoundSuspended)
+	}
+	if room {
 		return nil
 	}
 	return &exchange.Failure{

@@ -27,6 +27,7 @@ func (c *call) asking(kind tokenKind, exp time.Time, qs []*question) *inputRequi
 // result returns the InputRequiredResult of 2026-07-28. Without questions it has a requestState only.
 func (r *inputRequired) result() (exchange.Response, error) {
 	if len(r.token.inner) > maxInner {
+		r.s.reached(BoundState)
 		r.s.log.Warn("requestState too large", "bytes", len(r.token.inner))
 		return exchange.Response{Error: internal(reasonStateTooLarge, "what has to be kept between the rounds of this call is too large")}, nil
 	}

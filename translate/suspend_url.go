@@ -73,6 +73,7 @@ func (c *call) urlRequired(e *exchange.Error, v *visit) (exchange.Response, erro
 	case !v.declared.url:
 		return exchange.Response{Error: missingCapability(c.method, []byte(`{"elicitation":{"url":{}}}`), "elicitation.url")}, nil
 	case u.attempts > c.s.o.MaxURLAttempts:
+		c.s.reached(BoundURLAttempts)
 		return exchange.Response{Error: internal(reasonTooManyRounds, "the server asks for the same URLs again and again")}, nil
 	}
 	for i, q := range qs {

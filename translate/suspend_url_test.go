@@ -172,11 +172,14 @@ func TestURLAttemptsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []exchange.Response{needsURL("e1"), needsURL("e1"), needsURL("e1"), needsURL("e1")}
 		up := refusing(t, all...)
-		d := newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: translate.SuspendOptions{MaxURLAttempts: 3}}))
+		o := translate.SuspendOptions{MaxURLAttempts: 3}
+		reached := bounds(&o)
+		d := newDesk(t, legacyHandler(t, up, &translate.Options{Suspend: o}))
 		r := d.round("tools/call", deploy)
 		r = d.round("tools/call", r.retry(deploy, `{"1.1":{"action":"accept"}}`))
 		r = d.round("tools/call", r.retry(deploy, ""))
 		equal(t, "fourth", d.show("tools/call", r.retry(deploy, "")), "error -32603 too_many_rounds")
+		equal(t, "bounds reached", reached(), "map[url_attempts:1]")
 	})
 }
 

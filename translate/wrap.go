@@ -86,6 +86,7 @@ func (w *wrapSession) wrapped(resp exchange.Response, req exchange.Request, cl c
 	case state == nil:
 		return resp, nil
 	case len(state) > maxInner:
+		w.s.reached(BoundState)
 		w.s.log.Warn("requestState too large", "method", req.Method, "bytes", len(state))
 		return exchange.Response{Error: internal(reasonStateTooLarge, "the state that the server keeps between rounds is too large")}, nil
 	}
