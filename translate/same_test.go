@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/exchange/exchangetest"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
@@ -174,5 +175,31 @@ func TestModernOnModern(t *testing.T) {
 		resp, err := sess.Call(t.Context(), exchange.Request{Method: "tools/call", Params: []byte(`{"name":"a","_meta":{` + envelope(tc.caps) + `}}`)}, nil)
 		equal(t, tc.name, outcome(resp, err), tc.want)
 		equal(t, "served", sess.Server().Served, negotiate.All)
+	}
+}
+
+// TestIdentityCostsNothingThatGrows: a call within an era allocates the same few bytes whatever its payload.
+func TestIdentityCostsNothingThatGrows(t *testing.T) {
+	for _, r := range []negotiate.Revision{l3, m} {
+		var allocs [2]float64
+		for i, size := range []int{10, 1 << 20} {
+			result := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}],"resultType":"complete"}`)
+			s := newLegacyScript(t, r, func(context.Context, exchange.Request, exchange.Peer) (exchange.Response, error) {
+				return exchange.Response{Result: result}, nil
+			})
+			s.schemas = nil
+			sess := open(t, modern(s), r)
+			req := exchange.Request{Method: "tools/call", Params: []byte(`{"name":"a","arguments":{"x":"` + strings.Repeat("x", size) + `"}}`)}
+			peer := &exchangetest.Peer{}
+			allocs[i] = testing.AllocsPerRun(100, func() {
+				s.calls = s.calls[:0]
+				if _, err := sess.Call(t.Context(), req, peer); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		if allocs[0] != allocs[1] || allocs[0] > 2 {
+			t.Errorf("%v: got %v allocations for a small call and a large one, want the same few", r, allocs)
+		}
 	}
 }
