@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -115,6 +116,8 @@ func (s *pooled) subscribed(uri string) bool {
 	}
 	return false
 }
+
+const unsubscribeTime = 5 * time.Second
 
 // unsubscribeAll ends the subscriptions of a client that has gone, and lets go of its session.
 func (s *pooled) unsubscribeAll(uris map[string]struct{}) {
