@@ -41,7 +41,7 @@ func TestJournal(t *testing.T) {
 		r := d.round("tools/call", deploy)
 		synctest.Wait()
 		equal(t, "cancelled", cancelled, 1)
-		equal(t, "closed", up.closed, 1)
+		equal(t, "closed", up.closes(), 1)
 
 		d.h = legacyHandler(t, up, journalled(secrets...)) // after a restart
 		r = d.round("tools/call", r.retry(deploy, `{"1.1":`+accepted+`}`))

@@ -231,7 +231,7 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 		b.leave()
 		synctest.Wait()
 		equal(t, "none left", p.logged(), "1 subscribe a:1, 1 subscribe a:2, 1 unsubscribe a:1, 1 unsubscribe a:2")
-		equal(t, "closed", p.closed > 0, true)
+		equal(t, "closed", p.closes() > 0, true)
 		listen(t, h, "", `{}`).leave()
 		equal(t, "watch sessions", len(p.watches), 2)
 	})

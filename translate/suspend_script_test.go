@@ -35,6 +35,13 @@ func newLegacy(t testing.TB, answer func(ctx context.Context, req exchange.Reque
 	}
 }
 
+// closes returns how many sessions have been closed.
+func (s *script) closes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // A desk is a client of 2026-07-28, each request of which has a session of its own.
 type desk struct {
 	t         testing.TB

@@ -181,7 +181,7 @@ func TestClientLeaves(t *testing.T) {
 			_, err = s.Call(t.Context(), exchange.Request{Method: "tools/call", Params: []byte(deploy)}, nil)
 			equal(t, "after close", fmt.Sprint(err), "session_closed")
 			synctest.Wait()
-			equal(t, "closed below", up.closed, 1)
+			equal(t, "closed below", up.closes(), 1)
 		})
 	})
 }
@@ -193,10 +193,10 @@ func TestSessionBelowStaysOpen(t *testing.T) {
 		d := newDesk(t, legacyHandler(t, up, nil))
 		r := d.round("tools/call", deploy)
 		synctest.Wait()
-		equal(t, "closed while suspended", up.closed, 0)
+		equal(t, "closed while suspended", up.closes(), 0)
 		d.show("tools/call", r.retry(deploy, `{"1.1":`+accepted+`}`))
 		synctest.Wait()
-		equal(t, "closed of the two", up.closed, 2)
+		equal(t, "closed of the two", up.closes(), 2)
 	})
 }
 

@@ -221,9 +221,9 @@ func TestOneSessionHearsOfVisits(t *testing.T) {
 			synctest.Wait()
 			equal(t, "sessions that listen", watching(), 1)
 		}
-		equal(t, "closed", up.closed, 3) // of the calls
+		equal(t, "closed", up.closes(), 3) // of the calls
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		equal(t, "closed at the end", up.closed, 4)
+		equal(t, "closed at the end", up.closes(), 4)
 	})
 }
