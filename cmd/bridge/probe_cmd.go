@@ -25,9 +25,6 @@ const (
 	probeGrace          = 500 * time.Millisecond // for a child to end, twice
 )
 
-// translating says whether serve translates between the eras.
-const translating = false
-
 func probeCommand() *cobra.Command {
 	var output, era string
 	var timeout time.Duration
@@ -115,21 +112,17 @@ type sighting struct {
 	name         string
 }
 
-// A fronting is how serve would front the server, for each kind of client: passed, translated or refused.
+// A fronting is how serve would front the server, for each kind of client: passed or translated.
 type fronting struct {
 	Sessions  string `json:"session_clients"`   // 2024-11-05 to 2025-11-25
 	Stateless string `json:"stateless_clients"` // 2026-07-28
 }
 
 func sight(s upstream.Survey) *sighting {
-	other := "refused"
-	if translating {
-		other = "translated"
-	}
 	f := &sighting{
 		Transport: s.Transport, Eras: []string{}, Revisions: s.Revisions.Strings(),
 		Server: json.RawMessage(s.Server.Info), Capabilities: json.RawMessage(s.Server.Capabilities),
-		Serve: fronting{other, other}, name: serverName(s.Verdict),
+		Serve: fronting{"translated", "translated"}, name: serverName(s.Verdict),
 	}
 	if s.Legacy {
 		f.Eras, f.Serve.Sessions = append(f.Eras, "session"), "passed"
@@ -184,8 +177,6 @@ func (f *sighting) how(fate, kind string) string {
 		each = "a child process each"
 	}
 	switch {
-	case fate == "refused":
-		return "refused: the server does not speak their era, and nothing translates yet"
 	case fate == "passed" && kind == "session":
 		return "passed through, " + each
 	case fate == "passed":

@@ -40,11 +40,11 @@ capabilities   logging, tools
 
 bridge serve in front of it:
 session clients (2024-11-05 to 2025-11-25)   passed through, a child process each
-stateless clients (2026-07-28)               refused: the server does not speak their era, and nothing translates yet
+stateless clients (2026-07-28)               translated, on sessions of a pool
 `, ""},
 		{"as JSON", []string{"--output", "json", "--", "sh", "-c", session, secret}, exitOK, `{"transport":"stdio","eras":["session"],` +
 			`"revisions":["2025-06-18","2024-11-05"],"server":{"name":"sh","version":"1"},"capabilities":{"tools":{},"logging":{}},` +
-			`"serve":{"session_clients":"passed","stateless_clients":"refused"}}` + "\n", ""},
+			`"serve":{"session_clients":"passed","stateless_clients":"translated"}}` + "\n", ""},
 		{"ends at once", []string{"--", "sh", "-c", "exit 3", secret}, exitFailed, "", "sh: upstream_unavailable: ended during the handshake"},
 		{"says nothing", []string{"--timeout", "1s", "--", "sh", "-c", "sleep 60", secret}, exitFailed, "", "sh: no answer within 1s"},
 		{"no such program", []string{"--", "no-such-program", secret}, exitFailed, "", "start no-such-program"},
