@@ -82,9 +82,6 @@ func TestProbeVerdicts(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if test.transport == "http_sse" && !sseBuilt {
-				t.Skip("HTTP+SSE is not built")
-			}
 			inWeb(t, &upstream.Options{Era: test.era}, func(w http.ResponseWriter, h *hit) {
 				answer := test.answers[h.name()]
 				if answer == nil {
@@ -110,9 +107,6 @@ func TestProbeVerdicts(t *testing.T) {
 		})
 	}
 }
-
-// sseBuilt says whether a Remote can hand an HTTP+SSE server on.
-const sseBuilt = false
 
 // TestProbeRetriesVersion: R18, -32022 that lists 2026-07-28 is tried once more and never answered by initialize.
 func TestProbeRetriesVersion(t *testing.T) {
