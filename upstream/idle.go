@@ -36,9 +36,9 @@ func (p *pool) makingRoom(ctx context.Context, open func() (exchange.Session, er
 		return sess, err
 	}
 	w := &waiter{wake: make(chan struct{}, 1), foreign: true}
-	p.mu.Lock()
-	p.waiting = append(p.waiting, w)
-	p.mu.Unlock()
+	if _, full := p.enqueue(w); full != nil {
+		return nil, full
+	}
 	defer p.dequeue(w)
 	timeout := time.NewTimer(p.o.LeaseWait)
 	defer timeout.Stop()

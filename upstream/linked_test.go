@@ -147,3 +147,46 @@ func TestLinkedRoots(t *testing.T) {
 		}
 	})
 }
+
+// So many may wait for a session of the pool; more are refused at once.
+func TestMaxWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var reached []string
+		o := (&Options{MaxLeases: 1, MaxWaiting: 2, Bound: func(b string) {
+			mu.Lock()
+			defer mu.Unlock()
+			reached = append(reached, b)
+		}}).withDefaults()
+		p := newPool(&o, (&linkedServer{}).open, false)
+		defer p.close()
+		key := poolKey{principal: "a", class: capForm}
+		m, err := p.acquire(t.Context(), key, 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waiting sync.WaitGroup
+		for range 2 {
+			waiting.Go(func() {
+				m, err := p.acquire(t.Context(), key, 0, "")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				p.put(m, true)
+			})
+		}
+		synctest.Wait()
+		if _, err := p.acquire(t.Context(), key, 0, ""); !isBusy(err) {
+			t.Errorf("got %v, want %s", err, exchange.ReasonBusy)
+		}
+		mu.Lock()
+		got := fmt.Sprint(reached)
+		mu.Unlock()
+		if got != "["+BoundLeases+" "+BoundLeases+" "+BoundWaiting+"]" {
+			t.Errorf("reached %s", got)
+		}
+		p.put(m, true)
+		waiting.Wait()
+	})
+}

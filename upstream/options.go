@@ -39,6 +39,7 @@ type Options struct {
 	MaxLeases        int           // sessions of the pool per principal and set of client capabilities; 0: 16
 	LeaseWait        time.Duration // for a session of the pool, then upstream_busy; 0: 5 s
 	IdleLife         time.Duration // of a session of the pool that nobody uses; 0: 5 min
+	MaxWaiting       int           // calls that wait for a session of the pool, and opens for room; more are refused at once; 0: 1024
 	MaxWatchers      int           // sessions that hear changes through the pool; 0: 4096
 	MaxSubscriptions int           // URIs subscribed to through the pool, per principal; 0: 4096
 
@@ -57,6 +58,7 @@ const (
 	BoundSessions      = "sessions"           // MaxSessions
 	BoundLeases        = "leases"             // MaxLeases
 	BoundLeaseWait     = "lease_wait"         // LeaseWait: a call was refused
+	BoundWaiting       = "lease_queue"        // MaxWaiting
 	BoundWatchers      = "watchers"           // MaxWatchers
 	BoundSubscriptions = "pool_subscriptions" // MaxSubscriptions
 )
@@ -105,6 +107,7 @@ func (o *Options) withDefaults() Options {
 	def(&d.MaxLeases, 16)
 	def(&d.LeaseWait, 5*time.Second)
 	def(&d.IdleLife, 5*time.Minute)
+	def(&d.MaxWaiting, 1024)
 	def(&d.MaxWatchers, 4096)
 	def(&d.MaxSubscriptions, 4096)
 	d.HTTP = d.HTTP.withDefaults()

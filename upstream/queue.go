@@ -30,8 +30,8 @@ func (p *pool) acquire(ctx context.Context, key poolKey, want uint64, auth strin
 		return nil, context.Cause(ctx)
 	}
 	w := &waiter{key: key, want: want, wake: make(chan struct{}, 1)}
-	if m := p.enqueue(w); m != nil {
-		return m, nil
+	if m, err := p.enqueue(w); m != nil || err != nil {
+		return m, err
 	}
 	defer p.dequeue(w)
 	timeout := time.NewTimer(p.o.LeaseWait)
@@ -52,16 +52,21 @@ func (p *pool) acquire(ctx context.Context, key poolKey, want uint64, auth strin
 	}
 }
 
-// enqueue returns an idle member, or puts w into the queue.
-func (p *pool) enqueue(w *waiter) *member {
+// enqueue returns an idle member, or puts w into the queue. The error is upstream_busy at Options.MaxWaiting.
+func (p *pool) enqueue(w *waiter) (*member, error) {
 	p.mu.Lock()
 	m, lost := p.takeIdle(w)
-	if m == nil {
+	full := m == nil && len(p.waiting) >= p.o.MaxWaiting
+	if m == nil && !full {
 		p.waiting = append(p.waiting, w)
 	}
 	p.mu.Unlock()
 	closeMembers(lost)
-	return m
+	if full {
+		p.o.reached(BoundWaiting)
+		return nil, &exchange.Failure{Reason: exchange.ReasonBusy, RetryAfter: busyRetryAfter}
+	}
+	return m, nil
 }
 
 // dequeue takes w out of the queue. A member that was handed over too late goes to the next one.

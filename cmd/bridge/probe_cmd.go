@@ -172,20 +172,18 @@ func (f *sighting) capabilities() string {
 
 // how says in words what becomes of clients of a kind.
 func (f *sighting) how(fate, kind string) string {
-	each := "a session each"
-	if f.Transport == "stdio" {
-		each = "a child process each"
-	}
+	child := f.Transport == "stdio"
 	switch {
+	case fate == "passed" && kind == "session" && child:
+		return "passed through, a child process each"
 	case fate == "passed" && kind == "session":
-		return "passed through, " + each
-	case fate == "passed":
-		return "passed through, all on one connection"
-	case kind == "session":
-		return "translated, all on one connection"
-	default:
+		return "passed through, a session each"
+	case fate == "translated" && kind == "stateless":
 		return "translated, on sessions of a pool"
+	case child:
+		return fate + ", all on one child process"
 	}
+	return fate
 }
 
 func transportName(t string) string {
