@@ -22,6 +22,7 @@ import (
 func endpointOf(t *testing.T, o *legacy.Options, mount string, r *http.Request) string {
 	t.Helper()
 	f := legacy.New(&script{}, o)
+	t.Cleanup(func() { f.Close() })
 	h := f.Stream()
 	if mount != "" {
 		h = http.StripPrefix(mount, h)
@@ -139,6 +140,7 @@ func TestEndpointBelowAPrefix(t *testing.T) {
 			t.Run(host+path, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := legacy.New(&script{}, nil)
+					t.Cleanup(func() { f.Close() })
 					mux := http.NewServeMux()
 					mux.Handle("/sse", f.Stream())
 					mux.Handle("/sse/", f.Stream())

@@ -1,14 +1,13 @@
 // Package legacy serves the HTTP+SSE transport of 2024-11-05: a GET stream that names an endpoint, and
 // POSTs to that endpoint whose answers appear on the stream.
 //
-// A session is one stream and ends with it. Whatever handshake-era revision a client negotiates is
+// A session is one stream and ends with it, unless its client is known well enough to have it back. Whatever handshake-era revision a client negotiates is
 // served on it; revision and transport are independent (clients.md 4).
 package legacy
 
 import (
-	"context"
-	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/pulse"
+	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
@@ -39,14 +40,29 @@ type Options struct {
 	Observe   func(exchange.Observation)          // nil: nobody listens
 	Logger    *slog.Logger                        // nil: silent
 
+	// Reattach says whose sessions outlive their stream by a minute, so that a client that comes back without an
+	// initialize has its own again (retirement.md R8): authenticated (callers with a principal), all or off. Anonymous clients behind
+	// one address could inherit each other's. Empty: authenticated.
+	Reattach string
+	// MaxStreamAge ends a stream that is older, less up to a tenth, so that its client opens another; for clients that are
+	// re-attached only, the others would lose their session. Zero: never.
+	MaxStreamAge time.Duration
+
 	KeepAlive    time.Duration // longest silence on a stream before a comment; zero: 15 s
 	WriteTimeout time.Duration // of one write to a stream; zero: 30 s
 	IdleTimeout  time.Duration // without a message either way before a stream is ended; zero: never
 	AskTimeout   time.Duration // for the client to answer a question of the server's; zero: 10 min
 
-	MaxSessions  int   // zero: 1024
-	MaxCalls     int   // in flight per session; zero: 256
-	MaxBodyBytes int64 // of a POST; zero: 8 MiB
+	BodyTimeout time.Duration // for the whole of a message to arrive; zero: 30 s
+
+	// Bounds. Over one of sessions, and so of streams, the answer to GET is 429 if it is the client's own and 503 if all share
+	// it, with Retry-After. Over one of calls it is an error on the stream: some clients end a session whose POST is refused
+	// (retirement.md 2.2).
+	MaxSessions             int   // those that wait for a stream included; zero: 1024
+	MaxSessionsPerPrincipal int   // of one authenticated caller; zero: 256
+	MaxCalls                int   // in flight in one session; zero: 256
+	MaxCallsInTotal         int   // in flight in all sessions; zero: 4096
+	MaxBodyBytes            int64 // of a POST; zero: 8 MiB
 
 	// StreamBytes is how much may wait for a slow reader before its stream is cut; zero: 1 MiB. Answers may take
 	// eight times as much. One message of any size may always wait.
@@ -58,7 +74,11 @@ const (
 	defaultMessagePath  = "/messages"
 	defaultKeepAlive    = 15 * time.Second
 	defaultWriteTimeout = 30 * time.Second
+	defaultBodyTimeout  = 30 * time.Second
 	defaultMaxSessions  = 1024
+	defaultMaxOwn       = 256
+	defaultMaxCalls     = 256
+	defaultMaxAllCalls  = 4096
 	defaultMaxBodyBytes = 8 << 20
 	defaultStreamBytes  = 1 << 20
 
@@ -97,7 +117,12 @@ func (o *Options) withDefaults() Options {
 	or(&d.EndpointURL, endpointAuto)
 	or(&d.KeepAlive, defaultKeepAlive)
 	or(&d.WriteTimeout, defaultWriteTimeout)
+	or(&d.Reattach, reattachAuthenticated)
+	or(&d.BodyTimeout, defaultBodyTimeout)
 	or(&d.MaxSessions, defaultMaxSessions)
+	or(&d.MaxSessionsPerPrincipal, defaultMaxOwn)
+	or(&d.MaxCalls, defaultMaxCalls)
+	or(&d.MaxCallsInTotal, defaultMaxAllCalls)
 	or(&d.MaxBodyBytes, defaultMaxBodyBytes)
 	or(&d.StreamBytes, defaultStreamBytes)
 	return d
@@ -119,123 +144,144 @@ func remoteAddr(r *http.Request) netip.Addr {
 type Front struct {
 	o       Options
 	handler exchange.Handler
+	clock   *pulse.Clock // of open streams
+	quota   *core.Quota  // of calls
 
 	draining chan struct{} // closed when no new work is taken
-	idle     chan struct{} // closed when draining and there are no streams
+	idle     chan struct{} // closed when draining and nothing is active
+	ends     chan struct{} // capacity 1: while draining, a call has ended
 
-	mu      sync.Mutex
-	streams map[string]*stream // by session id, until their GET returns
+	mu         sync.Mutex
+	sessions   map[string]*session // by every id they have
+	count      int                 // of sessions
+	principals map[string]int      // of them those of each authenticated caller
+	cursors    map[string]*session // by the id of their endpoint event
+	lost       map[trace]map[*session]struct{}
+	active     int // GETs being served and sessions that wait for a stream
 }
 
 // New returns a Front for h; nil Options mean all defaults.
 func New(h exchange.Handler, o *Options) *Front {
-	return &Front{
-		o:        o.withDefaults(),
-		handler:  h,
-		streams:  make(map[string]*stream),
-		draining: make(chan struct{}),
-		idle:     make(chan struct{}),
+	f := &Front{
+		o:          o.withDefaults(),
+		handler:    h,
+		draining:   make(chan struct{}),
+		idle:       make(chan struct{}),
+		ends:       make(chan struct{}, 1),
+		sessions:   make(map[string]*session),
+		principals: make(map[string]int),
+		cursors:    make(map[string]*session),
+		lost:       make(map[trace]map[*session]struct{}),
 	}
+	f.clock = pulse.New(f.o.tick())
+	f.quota = core.NewQuota(f.o.MaxCallsInTotal)
+	return f
 }
 
-// Shutdown takes no new streams and requests (503) and returns when the streams have ended, each after its calls
-// in flight. When ctx ends first the calls left get session_closed as their error, and Shutdown
-// returns the cause after their streams have ended.
-func (f *Front) Shutdown(ctx context.Context) error {
-	f.drain()
-	select {
-	case <-f.idle:
-		return nil
-	case <-ctx.Done():
+// tick is how often open streams are looked at.
+func (o *Options) tick() time.Duration {
+	d := o.KeepAlive / 100
+	if o.MaxStreamAge > 0 {
+		d = min(d, o.MaxStreamAge/50)
 	}
-	f.endAll()
-	<-f.idle
-	return context.Cause(ctx)
+	return max(d, time.Millisecond)
 }
 
-// Close ends all streams and returns when they have ended. Calls in flight get session_closed as their error.
-func (f *Front) Close() error {
-	f.drain()
-	f.endAll()
-	<-f.idle
-	return nil
+// open gives st a session: the one that r names, else a new one. If there is one, f.leave is for when st has ended.
+func (f *Front) open(st *stream, r *http.Request) (*session, *refusal) {
+	principal := f.o.Principal(r)
+	fresh := f.newSession(r, principal)
+	s, back, refused := f.enter(st, r, fresh)
+	if s != fresh {
+		fresh.core.Close(nil) // it has nothing open
+		fresh.end(nil)
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	if age := f.o.MaxStreamAge; age > 0 && f.reattaches(principal) {
+		st.until = time.Now().Add(age - rand.N(age/10+1))
+	}
+	if back {
+		f.o.Logger.Info("client has its session again", "session", s.short())
+		s.observe(exchange.SeenReattached, "")
+	}
+	return s, nil
 }
 
-func (f *Front) drain() {
+// enter takes in a stream, with the session that r names or else the fresh one.
+func (f *Front) enter(st *stream, r *http.Request, fresh *session) (s *session, back bool, refused *refusal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.isDraining() {
+	principal := fresh.principal
+	s = f.named(r, principal)
+	switch {
+	case f.isDraining():
+		return nil, false, unavailable(errDraining)
+	case s != nil:
+		f.carry(s, st)
+		f.active++
+		return s, true, nil
+	case f.count >= f.o.MaxSessions:
+		return nil, false, tooManySessions()
+	case principal != "" && f.principals[principal] >= f.o.MaxSessionsPerPrincipal:
+		return nil, false, tooManyOfOne()
+	}
+	f.sessions[fresh.id] = fresh
+	f.count++
+	if principal != "" {
+		f.principals[principal]++
+	}
+	f.active++
+	f.carry(fresh, st)
+	return fresh, false, nil
+}
+
+// vacate gives the room of s back. The caller holds mu.
+func (f *Front) vacate(s *session) {
+	f.count--
+	if s.principal == "" {
 		return
 	}
-	close(f.draining)
-	if len(f.streams) == 0 {
-		close(f.idle)
+	if f.principals[s.principal]--; f.principals[s.principal] == 0 {
+		delete(f.principals, s.principal)
 	}
 }
 
-func (f *Front) isDraining() bool {
-	select {
-	case <-f.draining:
-		return true
-	default:
-		return false
-	}
-}
-
-func (f *Front) endAll() {
-	f.mu.Lock()
-	var all []*stream
-	for _, s := range f.streams {
-		all = append(all, s)
-	}
-	f.mu.Unlock()
-	for _, s := range all {
-		s.end(exchange.Fail(exchange.ReasonClosed, nil))
-		s.hurry(lastWrites)
-	}
-}
-
-var (
-	errDraining = errors.New("the bridge is shutting down")
-	errFull     = errors.New("too many sessions")
-)
-
-// enter takes in a stream.
-func (f *Front) enter(s *stream) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.isDraining() {
-		return errDraining
-	}
-	if len(f.streams) >= f.o.MaxSessions {
-		return errFull
-	}
-	f.streams[s.id] = s
-	return nil
-}
-
-// retire makes the session of s unknown to those who post.
-func (f *Front) retire(s *stream) {
+// retire makes s unknown to those who post and those who come back.
+func (f *Front) retire(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.retired = true
+	delete(f.cursors, s.cursor)
+	s.cursor = ""
 }
 
-// leave is for a stream whose GET is about to return.
-func (f *Front) leave(s *stream) {
+// forget takes out a session that has ended.
+func (f *Front) forget(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.streams, s.id)
-	if len(f.streams) == 0 && f.isDraining() {
+	for _, id := range s.ids {
+		delete(f.sessions, id)
+	}
+	s.stream.Store(nil)
+	f.vacate(s)
+}
+
+// leave is for a GET that is about to return, and for a session that has ended without one.
+func (f *Front) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active--; f.active == 0 && f.isDraining() {
 		close(f.idle)
 	}
 }
 
-// find returns the stream of a session, nil if there is none of that principal's.
-func (f *Front) find(id, principal string) *stream {
+// find returns the session of that id, nil if there is none of that principal's.
+func (f *Front) find(id, principal string) *session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.streams[id]
+	s := f.sessions[id]
 	if s == nil || s.retired || s.principal != principal {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -31,8 +32,8 @@ func (f *Front) serveMessage(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// sessionOf finds the stream that the query names. Somebody else's is as unknown as one that never was.
-func (f *Front) sessionOf(r *http.Request) (*stream, *refusal) {
+// sessionOf finds the session that the query names. Somebody else's is as unknown as one that never was.
+func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
 	id := r.URL.Query().Get(sessionParam)
 	if id == "" {
 		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,
@@ -47,12 +48,16 @@ func (f *Front) sessionOf(r *http.Request) (*stream, *refusal) {
 }
 
 // take reads the body and hands over what is in it. All of it is refused or none.
-func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal {
+func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusal {
 	if !isJSON(r.Header) {
 		return &refusal{status: http.StatusUnsupportedMediaType, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
 			"Content-Type must be application/json in UTF-8")}
 	}
-	body, err := readBody(w, r, f.o.MaxBodyBytes)
+	body, err := f.readBody(w, r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &refusal{status: http.StatusRequestTimeout, header: [2]string{"Connection", "close"}, err: negotiate.Refused(jsonrpc.CodeInvalidRequest,
+			negotiate.ReasonBodySlow, "the body did not arrive in time")}
+	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &refusal{status: http.StatusRequestEntityTooLarge, err: negotiate.Refused(jsonrpc.CodeParse, negotiate.ReasonBodyTooLarge,
 			"the body is larger than %d bytes", tooLarge.Limit)}
@@ -77,6 +82,7 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal
 		}
 		return refused
 	}
+	s = f.home(s, messages)
 	s.spoke.Store(true)
 	s.last.Store(time.Now().UnixNano())
 	for i := range messages {
@@ -88,11 +94,17 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *stream) *refusal
 // eagerBytes is how much room is made for a body on the word of its Content-Length.
 const eagerBytes = 64 << 10
 
-// readBody reads at most max bytes. The error is an *http.MaxBytesError when there are more.
-func readBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error) {
-	room := min(r.ContentLength, max, eagerBytes)
+// readBody reads the body within BodyTimeout. The error is an *http.MaxBytesError when it is too large, and
+// os.ErrDeadlineExceeded when it did not come in time.
+func (f *Front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	room := min(r.ContentLength, f.o.MaxBodyBytes, eagerBytes)
 	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+int(room+1))) // one more: the length is -1 when unknown
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, max))
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(f.o.BodyTimeout)) // a reader without deadlines has none to keep
+	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, f.o.MaxBodyBytes))
+	if err == nil {
+		_ = rc.SetReadDeadline(time.Time{})
+	}
 	return b.Bytes(), err
 }
 
@@ -115,8 +127,8 @@ func scanOne(body []byte) ([]jsonrpc.Message, *refusal) {
 
 // scanBatch reads an array (translation.md 2). A fault in one element refuses the whole: nothing has been
 // carried out then, and the client knows.
-func (s *stream) scanBatch(body []byte) ([]jsonrpc.Message, *refusal) {
-	if !s.session.Revision().Has(negotiate.Batching) {
+func (s *session) scanBatch(body []byte) ([]jsonrpc.Message, *refusal) {
+	if !s.core.Revision().Has(negotiate.Batching) {
 		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
 			"batches are for sessions that negotiated 2024-11-05 or 2025-03-26; send the messages one by one"), nil)
 	}
@@ -145,14 +157,14 @@ func malformed(e *jsonrpc.Error) *jsonrpc.Error {
 }
 
 // dispatch hands one message over by translation.md 3, row 1.
-func (s *stream) dispatch(m *jsonrpc.Message, r *http.Request) {
+func (s *session) dispatch(m *jsonrpc.Message, r *http.Request) {
 	switch {
 	case m.Kind == jsonrpc.Response:
-		s.session.Handle(m, nil)
+		s.core.Handle(m, nil)
 	case negotiate.LegacyClaim(m):
 		s.claimed(m)
 	case m.Kind == jsonrpc.Notification:
-		s.session.Handle(m, nil)
+		s.core.Handle(m, nil)
 	default:
 		s.request(m, r)
 	}
@@ -160,7 +172,7 @@ func (s *stream) dispatch(m *jsonrpc.Message, r *http.Request) {
 
 // claimed answers a message of 2026-07-28. It is never served: one client family takes any result for leave
 // to go on like that (clients.md 5), and none waits well for silence.
-func (s *stream) claimed(m *jsonrpc.Message) {
+func (s *session) claimed(m *jsonrpc.Message) {
 	claim := negotiate.ReadClaim(m.Meta)
 	s.discovered(claim)
 	if m.Kind == jsonrpc.Notification {
@@ -174,21 +186,21 @@ func (s *stream) claimed(m *jsonrpc.Message) {
 }
 
 // refused returns the refusal of the current retirement stage, nil if there is none.
-func (s *stream) refused(m *jsonrpc.Message) *exchange.Error {
+func (s *session) refused(m *jsonrpc.Message) *exchange.Error {
 	if s.front.o.Refuse == nil {
 		return nil
 	}
 	return s.front.o.Refuse(m.Method)
 }
 
-func (s *stream) discovered(claim negotiate.Claim) {
+func (s *session) discovered(claim negotiate.Claim) {
 	o := s.observation(exchange.SeenDiscover)
 	o.Version, _ = jsonrpc.String(claim.Version)
 	o.Info = claim.Info
 	s.front.o.Observe(o)
 }
 
-func (s *stream) request(m *jsonrpc.Message, r *http.Request) {
+func (s *session) request(m *jsonrpc.Message, r *http.Request) {
 	switch m.Method {
 	case "ping", "subscriptions/listen":
 	case "initialize":
@@ -196,17 +208,17 @@ func (s *stream) request(m *jsonrpc.Message, r *http.Request) {
 	case "server/discover":
 		s.discovered(negotiate.ReadClaim(m.Meta))
 	default:
-		if !s.asked.Load() && s.session.Fresh() && s.refused(m) == nil {
-			s.session.Reopen(s.cameBackWith(r), m, s)
+		if !s.asked.Load() && s.core.Fresh() && s.refused(m) == nil {
+			s.core.Reopen(s.cameBackWith(r), m, s)
 			return
 		}
 	}
-	s.session.Handle(m, s)
+	s.core.Handle(m, s)
 }
 
 // cameBackWith returns the revision of a client that opened a new stream and goes on without an initialize (retirement.md R8):
 // what its version header names, or what a client without one speaks.
-func (s *stream) cameBackWith(r *http.Request) negotiate.Revision {
+func (s *session) cameBackWith(r *http.Request) negotiate.Revision {
 	enabled := s.front.o.Enabled
 	if named, _ := negotiate.Parse(r.Header.Get(negotiate.HeaderVersion)); enabled.Has(named) {
 		return named

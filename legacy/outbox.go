@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -63,6 +64,20 @@ func (o *outbox) pop() []byte {
 		o.queue = nil
 	}
 	return msg
+}
+
+// restore puts messages back that were popped and may not have been written.
+func (o *outbox) restore(messages [][]byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(messages) == 0 {
+		return
+	}
+	o.queue = append(slices.Clone(messages), o.queue...)
+	for _, msg := range messages {
+		o.bytes += len(msg)
+	}
+	o.wake()
 }
 
 // close drops what is queued and takes no more.

@@ -18,18 +18,24 @@ type refusal struct {
 	id     []byte // raw id of the request, nil if it could not be read
 	err    *exchange.Error
 	header [2]string // name and value of one more field; empty: none
+	bound  string    // the option whose bound was reached; empty: none
 }
 
 // refuse answers a request and reports it.
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
-	f.o.Observe(exchange.Observation{
+	o := exchange.Observation{
 		Kind:      exchange.SeenRefused,
 		Transport: exchange.HTTPSSE,
 		Version:   r.Header.Get(negotiate.HeaderVersion),
 		Addr:      f.o.Addr(r),
 		UserAgent: r.UserAgent(),
 		Detail:    strconv.Itoa(x.status) + " " + http.StatusText(x.status),
-	})
+	}
+	f.o.Observe(o)
+	if x.bound != "" {
+		o.Kind, o.Detail = exchange.SeenBound, x.bound
+		f.o.Observe(o)
+	}
 	h := w.Header()
 	if x.header[0] != "" {
 		h.Set(x.header[0], x.header[1])
@@ -56,12 +62,18 @@ func notAcceptable() *refusal {
 }
 
 func unavailable(err error) *refusal {
-	reason := exchange.ReasonClosed
-	if err == errFull {
-		reason = negotiate.ReasonTooManySessions
-	}
 	return &refusal{status: http.StatusServiceUnavailable, header: [2]string{"Retry-After", retryAfter},
-		err: negotiate.Refused(jsonrpc.CodeInternal, reason, "%s; try again later", err)}
+		err: negotiate.Refused(jsonrpc.CodeInternal, exchange.ReasonClosed, "%s; try again later", err)}
+}
+
+func tooManySessions() *refusal {
+	return &refusal{status: http.StatusServiceUnavailable, header: [2]string{"Retry-After", retryAfter}, bound: "max_sessions",
+		err: negotiate.Refused(jsonrpc.CodeInternal, negotiate.ReasonTooManySessions, "too many sessions; try again later")}
+}
+
+func tooManyOfOne() *refusal {
+	return &refusal{status: http.StatusTooManyRequests, header: [2]string{"Retry-After", retryAfter}, bound: "max_sessions_per_principal",
+		err: negotiate.Refused(jsonrpc.CodeInternal, negotiate.ReasonTooManySessions, "too many sessions of yours are open; close some")}
 }
 
 func badRequest(e *exchange.Error, id []byte) *refusal {

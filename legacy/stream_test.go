@@ -104,6 +104,7 @@ func TestServerTimeoutsDoNotCutAStream(t *testing.T) {
 			return exchange.Response{}, nil
 		}}
 		f := legacy.New(h, nil)
+		t.Cleanup(func() { f.Close() })
 		s := memhttp.NewWith(t, routes(f), &memhttp.Options{Server: func(hs *http.Server) {
 			hs.ReadTimeout, hs.WriteTimeout, hs.IdleTimeout = 5*time.Second, 5*time.Second, 5*time.Second
 		}})
@@ -122,6 +123,7 @@ func TestHTTP2(t *testing.T) {
 		var h2 http.Protocols
 		h2.SetUnencryptedHTTP2(true)
 		f := legacy.New(&script{}, &legacy.Options{WriteTimeout: 5 * time.Second, KeepAlive: time.Minute})
+		t.Cleanup(func() { f.Close() })
 		s := memhttp.NewWith(t, routes(f), &memhttp.Options{Server: func(hs *http.Server) {
 			hs.Protocols, hs.ReadTimeout, hs.WriteTimeout = &h2, 5*time.Second, 5*time.Second
 		}})

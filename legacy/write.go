@@ -2,7 +2,6 @@ package legacy
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"sync"
@@ -14,8 +13,9 @@ import (
 
 // A writer writes the events of one stream. It is used by the goroutine of the GET only.
 type writer struct {
-	s *stream
-	w http.ResponseWriter
+	st   *stream
+	w    http.ResponseWriter
+	sent [][]byte // since the last flush
 }
 
 // maxKeptBytes is the largest buffer that is kept for other streams.
@@ -23,31 +23,40 @@ const maxKeptBytes = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// begin writes the head of the response and the endpoint event.
-func (o *writer) begin(endpoint string) error {
+// begin writes the head of the response and the endpoint event; id empty: it has none.
+func (o *writer) begin(endpoint, id string) error {
 	h := o.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	o.w.WriteHeader(http.StatusOK)
-	err := o.event("endpoint", []byte(endpoint))
+	err := o.event(sse.Event{Name: "endpoint", ID: id, Data: []byte(endpoint)})
 	return errors.Join(err, o.flush())
 }
 
-// queued writes the queued messages and flushes when there are no more.
-func (o *writer) queued() error {
-	msg := o.s.out.pop()
-	if msg == nil {
-		return nil
-	}
-	for ; msg != nil; msg = o.s.out.pop() {
+// queued writes the queued messages of s, flushes when there are no more, and reports whether there were any. What may
+// not have been sent when a write fails is queued again, for the stream after this one.
+func (o *writer) queued(s *session) (wrote bool, err error) {
+	defer func() {
+		if err != nil {
+			s.out.restore(o.sent)
+		}
+		clear(o.sent)
+		o.sent = o.sent[:0]
+	}()
+	for msg := s.out.pop(); msg != nil; msg = s.out.pop() {
+		wrote = true
+		o.sent = append(o.sent, msg)
 		// Some readers never connect without an event name (clients.md 2).
-		if err := o.event("message", jsonrpc.OneLine(msg)); err != nil {
-			return err
+		if err := o.event(sse.Event{Name: "message", Data: jsonrpc.OneLine(msg)}); err != nil {
+			return true, err
 		}
 	}
-	o.s.last.Store(time.Now().UnixNano())
-	return o.flush()
+	if !wrote {
+		return false, nil
+	}
+	s.last.Store(time.Now().UnixNano())
+	return true, o.flush()
 }
 
 // comment writes what keeps an idle connection open.
@@ -58,9 +67,9 @@ func (o *writer) comment() error {
 	return o.flush()
 }
 
-func (o *writer) event(name string, data []byte) error {
+func (o *writer) event(e sse.Event) error {
 	buf := buffers.Get().(*[]byte)
-	*buf = sse.AppendEvent((*buf)[:0], sse.Event{Name: name, Data: data})
+	*buf = sse.AppendEvent((*buf)[:0], e)
 	err := o.write(*buf)
 	if cap(*buf) <= maxKeptBytes {
 		buffers.Put(buf)
@@ -81,36 +90,29 @@ func (o *writer) flush() error {
 	if err := o.arm(); err != nil {
 		return err
 	}
-	if err := o.s.w.Flush(); err != nil {
+	if err := o.st.w.Flush(); err != nil {
 		return err
 	}
 	return o.deadline(time.Time{})
 }
 
 // arm gives the next write its deadline. Without one a server's WriteTimeout would count from the request on.
-func (o *writer) arm() error { return o.deadline(time.Now().Add(o.s.front.o.WriteTimeout)) }
+func (o *writer) arm() error { return o.deadline(time.Now().Add(o.st.front.o.WriteTimeout)) }
 
 // deadline sets the write deadline, zero for none. When the stream is to end in a hurry that goes before.
 func (o *writer) deadline(t time.Time) error {
-	o.s.wmu.Lock()
-	defer o.s.wmu.Unlock()
-	if until := o.s.until; !until.IsZero() {
-		if !time.Now().Before(until) {
+	o.st.wmu.Lock()
+	defer o.st.wmu.Unlock()
+	if limit := o.st.limit; !limit.IsZero() {
+		if !time.Now().Before(limit) {
 			return os.ErrDeadlineExceeded
 		}
-		if t.IsZero() || until.Before(t) {
-			t = until
+		if t.IsZero() || limit.Before(t) {
+			t = limit
 		}
 	}
-	if err := o.s.w.SetWriteDeadline(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := o.st.w.SetWriteDeadline(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil
-}
-
-func jitter(most time.Duration) time.Duration {
-	if most <= 0 {
-		return 0
-	}
-	return rand.N(most)
 }

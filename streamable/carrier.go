@@ -2,7 +2,6 @@ package streamable
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
@@ -156,7 +155,7 @@ func (c *carrier) carry(st *stream) error {
 			if err := c.flush(); err != nil {
 				return err
 			}
-			dirty, due = false, now.Add(c.f.pause())
+			dirty, due = false, now.Add(c.f.clock.Pause(c.f.o.KeepAlive))
 		}
 		c.alarm.Set(c.sooner(due))
 		select {
@@ -195,13 +194,6 @@ func (c *carrier) farewell(st *stream) error {
 		return nil
 	}
 	return c.write(sse.AppendEvent(nil, sse.Event{Retry: c.f.o.Retry, NoData: true}))
-}
-
-// pause is the keep-alive interval less up to a tenth, so that streams opened together do not wake together. The
-// clock may be one tick late.
-func (f *Front) pause() time.Duration {
-	tick := f.clock.Tick()
-	return f.o.KeepAlive - tick - rand.N(max(f.o.KeepAlive/10-tick, 0)+1)
 }
 
 // tick is how often open streams are looked at.

@@ -6,6 +6,7 @@
 package pulse
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,11 @@ type Clock struct {
 // New returns a clock of that tick, which must be positive.
 func New(tick time.Duration) *Clock { return &Clock{tick: tick, stop: make(chan struct{})} }
 
-// Tick returns how late an alarm may ring.
-func (c *Clock) Tick() time.Duration { return c.tick }
+// Pause returns d less up to a tenth, so that what began together does not go on together. An alarm set to it rings before d is
+// over, unless the tick is longer than a tenth of d.
+func (c *Clock) Pause(d time.Duration) time.Duration {
+	return d - c.tick - rand.N(max(d/10-c.tick, 0)+1)
+}
 
 // An Alarm wakes one sleeper, at every tick from its time on until it is set anew. Set may be called concurrently with
 // everything but Add.

@@ -50,7 +50,10 @@ func (s *Session) request(m *jsonrpc.Message, reply Reply) {
 			"%s is not a method of the revision negotiated in this session", m.Method)))
 		return
 	}
-	c, twin, e := s.admit(m, reply)
+	c, twin, e, bound := s.admit(m, reply)
+	if bound != "" {
+		s.observe(exchange.Observation{Kind: exchange.SeenBound, Detail: bound})
+	}
 	if e != nil {
 		reply.Finish(jsonrpc.AppendError(nil, m.ID, e))
 		return
@@ -59,6 +62,7 @@ func (s *Session) request(m *jsonrpc.Message, reply Reply) {
 		s.observe(exchange.Observation{Kind: exchange.SeenDuplicateID})
 	}
 	if !s.spawn(func() { s.run(c, m) }) {
+		s.leave(c)
 		reply.Finish(nil)
 	}
 }
@@ -70,19 +74,21 @@ func (s *Session) refused(method string) *exchange.Error {
 	return s.o.Refuse(method)
 }
 
-// admit enters a request among those in flight or says why not. twin tells that another one with its
-// id is there already.
-func (s *Session) admit(m *jsonrpc.Message, reply Reply) (c *call, twin bool, e *exchange.Error) {
+// admit enters a request among those in flight or says why not, and which bound was reached if that is why. twin tells that
+// another one with its id is there already.
+func (s *Session) admit(m *jsonrpc.Message, reply Reply) (c *call, twin bool, e *exchange.Error, bound string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.phase == closed:
-		return nil, false, exchange.PublicError(exchange.Fail(exchange.ReasonClosed, nil))
+		return nil, false, exchange.PublicError(exchange.Fail(exchange.ReasonClosed, nil)), ""
 	case s.phase == fresh || s.phase == failed:
 		return nil, false, negotiate.Refused(jsonrpc.CodeInvalidRequest, reasonNotInitialized,
-			"%s before initialize: send initialize first", m.Method)
+			"%s before initialize: send initialize first", m.Method), ""
 	case len(s.inFlight) >= s.o.MaxCalls || s.waiting > s.o.MaxCalls:
-		return nil, false, exchange.PublicError(exchange.Fail(exchange.ReasonTooManyCalls, nil))
+		return nil, false, exchange.PublicError(exchange.Fail(exchange.ReasonTooManyCalls, nil)), "max_calls"
+	case !s.o.Quota.take():
+		return nil, false, negotiate.Refused(jsonrpc.CodeInternal, exchange.ReasonTooManyCalls, "too many calls of all clients are in flight; try again later"), "max_calls_in_total"
 	}
 	c = &call{id: string(m.ID), method: m.Method, reply: reply}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
@@ -93,7 +99,7 @@ func (s *Session) admit(m *jsonrpc.Message, reply Reply) (c *call, twin bool, e 
 	twin = len(s.calls[c.id]) > 0
 	s.calls[c.id] = append(s.calls[c.id], c)
 	s.inFlight = append(s.inFlight, c)
-	return c, twin, nil
+	return c, twin, nil, ""
 }
 
 func (s *Session) run(c *call, m *jsonrpc.Message) {
@@ -161,6 +167,7 @@ func (s *Session) leave(c *call) (asked []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.left = true
+	s.o.Quota.give()
 	same := slices.DeleteFunc(s.calls[c.id], func(o *call) bool { return o == c })
 	if len(same) == 0 {
 		delete(s.calls, c.id)

@@ -44,6 +44,7 @@ type Options struct {
 	Enabled    negotiate.Set // revisions that may be negotiated; zero: all legacy ones
 	BridgeInfo []byte        // raw Implementation object for conversations without initialize
 	MaxCalls   int           // calls in flight, and messages that wait to be handed over; zero: 256
+	Quota      *Quota        // of the calls in flight of many sessions; nil: none
 	AskTimeout time.Duration // for a question to the client; zero: 10 minutes
 
 	Refuse  func(method string) *exchange.Error // asked at every request but ping, before anything else; nil: never refuses
