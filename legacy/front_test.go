@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -143,6 +144,7 @@ type client struct {
 	stream *http.Response
 	events *sse.Reader
 	post   string // absolute URL of the endpoint event
+	cursor string // its id
 	gone   context.CancelFunc
 }
 
@@ -150,6 +152,13 @@ type client struct {
 func connect(t testing.TB, s *memhttp.Server, header ...string) *client {
 	t.Helper()
 	return connectTo(t, s, s.URL+"/sse", header...)
+}
+
+// open is connect that also returns the id of the endpoint event.
+func open(t testing.TB, s *memhttp.Server, header ...string) (*client, string) {
+	t.Helper()
+	c := connectTo(t, s, s.URL+"/sse", header...)
+	return c, c.cursor
 }
 
 func connectTo(t testing.TB, s *memhttp.Server, to string, header ...string) *client {
@@ -176,7 +185,7 @@ func connectTo(t testing.TB, s *memhttp.Server, to string, header ...string) *cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.post = req.URL.ResolveReference(ref).String()
+	c.post, c.cursor = req.URL.ResolveReference(ref).String(), e.ID
 	return c
 }
 
@@ -253,11 +262,19 @@ func initialize(revision string) string {
 }
 
 // begin does the handshake.
-func (c *client) begin() *client {
+func (c *client) begin(header ...string) *client {
 	c.t.Helper()
-	c.ok(initialize("2025-06-18"))
+	c.ok(initialize("2025-06-18"), header...)
 	c.want(initialized)
 	return c
+}
+
+// addrOf is the address that a request says it is from.
+func addrOf(r *http.Request) netip.Addr {
+	if a := r.Header.Get("X-Addr"); a != "" {
+		return netip.MustParseAddr(a)
+	}
+	return netip.MustParseAddr("192.0.2.7")
 }
 
 func reasonOf(msg string) string {

@@ -215,6 +215,7 @@ func (f *Front) enter(st *stream, r *http.Request, fresh *session) (s *session, 
 	defer f.mu.Unlock()
 	principal := fresh.principal
 	s = f.named(r, principal)
+	waiting := len(f.lost[fresh.trace]) // one of them may be for this stream
 	switch {
 	case f.isDraining():
 		return nil, false, unavailable(errDraining)
@@ -222,9 +223,9 @@ func (f *Front) enter(st *stream, r *http.Request, fresh *session) (s *session, 
 		f.carry(s, st)
 		f.active++
 		return s, true, nil
-	case f.count >= f.o.MaxSessions:
+	case f.count-waiting >= f.o.MaxSessions:
 		return nil, false, tooManySessions()
-	case principal != "" && f.principals[principal] >= f.o.MaxSessionsPerPrincipal:
+	case principal != "" && f.principals[principal]-waiting >= f.o.MaxSessionsPerPrincipal:
 		return nil, false, tooManyOfOne()
 	}
 	f.sessions[fresh.id] = fresh
