@@ -3,13 +3,16 @@ package streamable_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/memhttp"
 	"github.com/mcp-dualstack/bridge/streamable"
 )
 
@@ -132,6 +135,56 @@ func BenchmarkStream(b *testing.B) {
 		r.once(b)
 		b.SetBytes(int64(r.w.bytes))
 	}
+}
+
+// What an idle stream costs, apart from the client's half.
+func BenchmarkIdleStream(b *testing.B) {
+	const streams = 1000
+	for _, kind := range []string{"GET", "listen"} {
+		b.Run(kind, func(b *testing.B) {
+			s := &script{call: func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+				_ = back.Notify(ctx, note("notifications/subscriptions/acknowledged", `{}`))
+				return wait(ctx, req, back)
+			}}
+			f := streamable.New(s, nil)
+			srv := memhttp.NewWith(b, f, &memhttp.Options{BufferBytes: 4 << 10})
+			b.Cleanup(func() { f.Close() })
+			open := newReplayer(b, f, initialize("2025-11-25"))
+			text, headers := modern("9", "subscriptions/listen", "")
+			before := inUse()
+			for range streams {
+				conn, err := srv.Dial(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer conn.Close()
+				if kind == "GET" {
+					open.once(b)
+					fmt.Fprintf(conn, "GET /mcp HTTP/1.1\r\nHost: h\r\nMcp-Session-Id: %s\r\n\r\n", open.w.header.Get("Mcp-Session-Id"))
+				} else {
+					fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n%s\r\nContent-Length: %d\r\n\r\n%s",
+						strings.Join(headers, "\r\n"), len(text), text)
+				}
+				if _, err := conn.Read(make([]byte, 12)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				runtime.Gosched()
+			}
+			b.ReportMetric(float64(inUse()-before)/streams, "B/stream")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// inUse returns the bytes of heap and stacks in use after a collection.
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
 
 // What one forwarded call may cost, without what the network and the server cost.

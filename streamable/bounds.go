@@ -105,7 +105,7 @@ func (f *Front) end() {
 	f.hush()
 }
 
-func (f *Front) beginStateless() *refusal {
+func (f *Front) beginStateless(method string) *refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -116,12 +116,19 @@ func (f *Front) beginStateless() *refusal {
 	}
 	f.calls++
 	f.stateless++
+	if method == methodListen {
+		f.listens++
+	}
 	return nil
 }
 
-func (f *Front) endStateless() {
+func (f *Front) endStateless(method string) {
 	f.mu.Lock()
 	f.stateless--
+	if method == methodListen {
+		f.listens--
+	}
+	f.calls--
+	f.hush()
 	f.mu.Unlock()
-	f.end()
 }

@@ -120,22 +120,15 @@ func (c *carrier) carry(st *stream) error {
 	c.f.clock.Add(&c.alarm, c.wake)
 	defer c.alarm.Remove()
 	defer st.detach(c)
-	buf := takeBuffer()
-	defer giveBuffer(buf)
 	var due time.Time // of a comment
 	dirty := true     // the header
 	for {
-		out, state := st.take(c, (*buf)[:0])
-		*buf = out[:0]
-		if len(out) > 0 {
-			if err := c.write(out); err != nil {
-				return err
-			}
-			dirty = true
+		wrote, state, err := c.take(st)
+		if err != nil {
+			return err
 		}
+		dirty = dirty || wrote
 		switch state {
-		case streamMore:
-			continue
 		case streamOver:
 			return nil // the server flushes when the handler returns
 		case streamReplaced:
@@ -164,6 +157,26 @@ func (c *carrier) carry(st *stream) error {
 			return errGone
 		case <-c.f.ctx.Done():
 			return errGone
+		}
+	}
+}
+
+// take writes what st has. It keeps no buffer while there is nothing to write.
+func (c *carrier) take(st *stream) (wrote bool, state streamState, err error) {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	for {
+		var out []byte
+		out, state = st.take(c, (*buf)[:0])
+		*buf = out[:0]
+		if len(out) > 0 {
+			if err := c.write(out); err != nil {
+				return true, state, err
+			}
+			wrote = true
+		}
+		if state != streamMore {
+			return wrote, state, nil
 		}
 	}
 }

@@ -43,11 +43,7 @@ func (f *Front) get(c *carrier, r *http.Request) {
 		return
 	}
 	if st == s.standing.stream {
-		f.onDrain(c, func() {
-			if s.core.Busy() == 0 { // else a call may need it, and the end of the session ends it
-				c.release(time.Now())
-			}
-		})
+		f.onDrain(c, func() { c.release(time.Now()) })
 		if age := f.o.MaxStreamAge; age > 0 {
 			c.release(time.Now().Add(age - rand.N(age/10+1)))
 		}

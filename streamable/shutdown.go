@@ -7,14 +7,21 @@ import (
 	"github.com/mcp-dualstack/bridge/internal/pulse"
 )
 
-// Shutdown ends the front gracefully: new requests are answered 503, listens get their result, calls
-// may finish until ctx ends, then sessions and streams end. Where there are many, streams do not end all at once. When
-// ctx ends first, Shutdown closes at once and returns its error. Messages that a running call needs (answers,
-// cancellations) are still taken.
-func (f *Front) Shutdown(ctx context.Context) error {
+// Drain answers new requests 503 and returns when no call is in flight, listens aside, or with ctx's error. Streams
+// stay open, and messages that a running call needs (answers, cancellations) are still taken.
+func (f *Front) Drain(ctx context.Context) error {
 	f.stopAccepting()
-	f.endIdle(ctx)
-	err := f.wait(ctx, func() bool { return f.calls == 0 })
+	return f.wait(ctx, func() bool { return f.calls == f.listens })
+}
+
+// Shutdown drains the front, gives listens their result, and ends streams and sessions. Where there are many, streams do
+// not end all at once. When ctx ends first, Shutdown closes at once and returns its error.
+func (f *Front) Shutdown(ctx context.Context) error {
+	err := f.Drain(ctx)
+	if err == nil {
+		f.endIdle(ctx)
+		err = f.wait(ctx, func() bool { return f.calls == 0 })
+	}
 	if err == nil {
 		f.endSessions()
 		f.interrupt()

@@ -47,8 +47,6 @@ func TestShutdownWithOpenStreams(t *testing.T) {
 		go func() { done <- b.front.Shutdown(t.Context()) }()
 		synctest.Wait()
 
-		want(t, "listen", listen.event(), message("", `{"jsonrpc":"2.0","id":9,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":9}}}`))
-		want(t, "listen afterwards", listen.event(), "")
 		for name, r := range map[string]reply{
 			"initialize": b.post(initialize("2025-06-18")),
 			"call":       b.post(callOne, s),
@@ -69,6 +67,8 @@ func TestShutdownWithOpenStreams(t *testing.T) {
 			t.Errorf("unknown session: got %d, want 404", r.status)
 		}
 		want(t, "call", call.event(), message("TAG.2.1", doneFive))
+		want(t, "listen", listen.event(), message("", `{"jsonrpc":"2.0","id":9,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":9}}}`))
+		want(t, "listen afterwards", listen.event(), "")
 		for _, get := range gets {
 			want(t, "GET", get.event(), "")
 		}

@@ -49,11 +49,11 @@ func (f *Front) answerStateless(c *carrier, r *http.Request, m *jsonrpc.Message,
 		c.refuse(r, m.ID, refusedAcceptStream)
 		return
 	}
-	if no := f.beginStateless(); no != nil {
+	if no := f.beginStateless(m.Method); no != nil {
 		c.refuse(r, m.ID, no)
 		return
 	}
-	defer f.endStateless()
+	defer f.endStateless(m.Method)
 	if m.Method == "tools/call" {
 		x.header = paramHeaders(r.Header)
 	}

@@ -36,6 +36,7 @@ type Front struct {
 	carriers   map[*carrier]struct{} // one for every HTTP exchange being handled
 	calls      int                   // requests in flight, with or without a connection
 	stateless  int                   // of them those of 2026-07-28
+	listens    int                   // of them those that last until somebody ends them
 	quiet      chan struct{}         // closed and replaced whenever carriers or calls become empty
 }
 
@@ -99,7 +100,7 @@ func (f *Front) leave(c *carrier) {
 
 // hush wakes who waits for the end of carriers or calls. The caller holds mu.
 func (f *Front) hush() {
-	if f.draining && (len(f.carriers) == 0 || f.calls == 0) {
+	if f.draining && (len(f.carriers) == 0 || f.calls == f.listens) {
 		close(f.quiet)
 		f.quiet = make(chan struct{})
 	}
