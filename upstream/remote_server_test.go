@@ -126,6 +126,9 @@ func (x *webSession) route(line []byte) {
 	}
 	if st := x.streams[id]; st != nil {
 		st <- line
+		if m.Kind == jsonrpc.Response {
+			delete(x.streams, id)
+		}
 		return
 	}
 	if m.Kind != jsonrpc.Response {

@@ -81,17 +81,14 @@ func (m *stateless) mirrored(ctx context.Context, auth string, req exchange.Requ
 
 // send sends a request: once, and once more if nothing of it was sent or if it may run twice.
 func (m *stateless) send(ctx context.Context, auth string, header http.Header, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
-	sent := func() {}
-	if req.Sent != nil {
-		sent = sync.OnceFunc(req.Sent)
-	}
+	wrote, began := headStart(req.Sent)
 	for attempt := 0; ; attempt++ {
 		cl := newCall(ctx, req, back)
 		cl.id = m.lastID.Add(1)
-		s := send{method: http.MethodPost, header: header, body: requestBody(cl, req), authorization: auth, wrote: sent}
+		s := send{method: http.MethodPost, header: header, body: requestBody(cl, req), authorization: auth, wrote: wrote}
 		r, err := m.l.ask(ctx, s, cl.id, m.o.MaxMessageBytes, func(msg *jsonrpc.Message) { m.other(msg, cl) })
 		if r.resp != nil {
-			sent()
+			began()
 		}
 		if err == nil {
 			return m.conclude(r)
