@@ -17,8 +17,9 @@ run: ## serve the built-in demo server on 127.0.0.1:8420; ARGS="-- COMMAND" wrap
 build: ## build bin/bridge
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.released=$(VERSION)' -o bin/bridge ./cmd/bridge
 
-test: ## run all tests
+test: ## run all tests, those against other people's SDKs too
 	$(GO) test ./...
+	cd internal/thirdparty && $(GO) test ./...
 
 check: format vet staticcheck imports race nolegacy ## run what review runs
 
