@@ -129,16 +129,33 @@ func (b *Bridge) refused(r *http.Request, reason string) {
 	})
 }
 
-// Shutdown refuses new work, lets calls in flight finish until ctx ends, ends every stream and closes the
-// bridge. It returns ctx's error if calls had to be cut.
+// Unready makes readyz fail while everything is still served, so that a load balancer sends new clients elsewhere
+// before any is refused.
+func (b *Bridge) Unready() { b.draining.Store(true) }
+
+// Drain refuses new work (503) and returns when no call is in flight, or with ctx's error. Streams stay open: a call may
+// need them, and their clients would come back at once.
+func (b *Bridge) Drain(ctx context.Context) error {
+	b.Unready()
+	return both(ctx, b.mcp.Drain, b.legacy.drain)
+}
+
+// Shutdown drains the bridge, ends every stream, not all at once where there are many, and closes it. It returns ctx's
+// error if calls or streams had to be cut.
 func (b *Bridge) Shutdown(ctx context.Context) error {
-	b.draining.Store(true)
+	err := b.Drain(ctx) // of both fronts, before either ends a stream
+	err = errors.Join(err, both(ctx, b.mcp.Shutdown, b.legacy.shutdown))
+	return errors.Join(err, b.Close())
+}
+
+// both calls the two at the same time.
+func both(ctx context.Context, mcp, legacy shutdownFunc) error {
 	var wg sync.WaitGroup
 	var mcpErr, legacyErr error
-	wg.Go(func() { mcpErr = b.mcp.Shutdown(ctx) })
-	wg.Go(func() { legacyErr = b.legacy.shutdown(ctx) })
+	wg.Go(func() { mcpErr = mcp(ctx) })
+	wg.Go(func() { legacyErr = legacy(ctx) })
 	wg.Wait()
-	return errors.Join(mcpErr, legacyErr, b.Close())
+	return errors.Join(mcpErr, legacyErr)
 }
 
 // Close ends every stream and session at once, lets go of the server and writes the ledger. It may be called

@@ -131,11 +131,23 @@ func setOptions(t *testing.T, o *bridge.Options, text string) {
 			o.LegacyOff = value == "off"
 		case "public_url":
 			o.PublicURL = value
+		case "reattach":
+			o.Reattach = value
+		case "poll_after":
+			o.PollAfter = parseDuration(t, value)
 		case "":
 		default:
 			t.Fatalf("unknown option %q in a conversation", name)
 		}
 	}
+}
+
+func parseDuration(t *testing.T, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // A conversation is one run of an archive.

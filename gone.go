@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -30,6 +31,7 @@ func goneRoutes(s *settings, observe func(exchange.Observation)) legacyRoutes {
 	return legacyRoutes{
 		stream:   http.HandlerFunc(g.stream),
 		messages: http.HandlerFunc(g.message),
+		drain:    func(context.Context) error { return nil },
 		shutdown: func(context.Context) error { return nil },
 		close:    func() error { return nil },
 	}
@@ -52,6 +54,11 @@ func (g *gone) message(w http.ResponseWriter, r *http.Request) {
 		limit = maxGoneBody
 	}
 	var id []byte
+	patience := g.s.BodyTimeout
+	if patience == 0 {
+		patience = goneBodyTimeout
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // a reader without deadlines has none to keep
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, min(limit, maxGoneBody)))
 	if err == nil {
 		if m, bad := jsonrpc.Scan(body); bad == nil && m.Kind == jsonrpc.Request {
@@ -67,6 +74,8 @@ func (g *gone) message(w http.ResponseWriter, r *http.Request) {
 
 // maxGoneBody is how much of a message is read for its id, in bytes.
 const maxGoneBody = 1 << 20
+
+const goneBodyTimeout = 30 * time.Second
 
 // begin reports the refusal and writes the headers that every retired answer has (retirement.md R6).
 func (g *gone) begin(w http.ResponseWriter, r *http.Request, point string) (successor string) {

@@ -61,12 +61,29 @@ type Options struct {
 	IdleTimeout  time.Duration // after which a session of Streamable HTTP without a stream or call ends; zero: 30 min
 	WriteTimeout time.Duration // of one write to a stream; zero: 30 s
 	AskTimeout   time.Duration // of a question to a client; zero: 10 min
+	BodyTimeout  time.Duration // for the whole of a request's body to arrive; zero: 30 s
 
-	MaxSessions  int   // open sessions per transport, a legacy stream being one; zero: 1024
-	MaxStateless int   // 2026-07-28 requests in flight, listens included; zero: 4096
-	MaxCalls     int   // calls in flight per session; zero: 256
-	MaxBodyBytes int64 // of one request body; zero: 8 MiB
-	StreamBytes  int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
+	// PollAfter releases the connection of a call of a 2025-11-25 session that takes longer; the client comes back for the
+	// result with Last-Event-ID. Zero: never.
+	PollAfter time.Duration
+	// MaxStreamAge ends streams that no call belongs to and that are older, less up to a tenth, so that clients open others,
+	// on another replica perhaps; of the legacy ones only those whose clients are re-attached. Zero: never.
+	MaxStreamAge time.Duration
+	// Reattach says which legacy clients have their session again when they lost the stream and come back within a
+	// minute (retirement.md R8): authenticated, all or off; empty: authenticated.
+	Reattach string
+
+	// Bounds. Over one that is a client's own the answer is 429, over one that all share 503, both with Retry-After; over one of
+	// calls on the legacy stream an error. Each is for each transport.
+	MaxSessions             int   // open sessions per transport, a legacy stream being one; zero: 1024
+	MaxStateless            int   // 2026-07-28 requests in flight, listens included; zero: 4096
+	MaxCalls                int   // calls in flight per session; zero: 256
+	MaxSessionsPerPrincipal int   // of one authenticated caller; zero: 256
+	MaxCallsInTotal         int   // calls in flight in all sessions; zero: 4096
+	MaxStreams              int   // streams open in sessions of Streamable HTTP; zero: 8192
+	MaxStreamsPerSession    int   // of them in one session; zero: 320
+	MaxBodyBytes            int64 // of one request body; zero: 8 MiB
+	StreamBytes             int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
 
 	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said
 	AcceptRawName bool // accept Mcp-Name that should have been encoded (translation.md 11)
@@ -94,7 +111,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkEndpointURL(), s.checkProxies(), s.checkNumbers())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers())
 }
 
 func (s *settings) checkPublicURL() error {
@@ -148,14 +165,24 @@ func isRoutePath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "{}?#%\\ ") && cleanPath(p) == path.Clean(p)
 }
 
-func (s *settings) checkEndpointURL() error {
-	if s.EndpointURL == "" {
-		s.EndpointURL = "auto"
+func (s *settings) checkChoices() error {
+	var errs []error
+	for _, c := range []struct {
+		name    string
+		value   *string
+		choices []string // the first is the default
+	}{
+		{"endpoint URL", &s.EndpointURL, []string{"auto", "absolute", "relative"}},
+		{"reattach", &s.Reattach, []string{"authenticated", "all", "off"}},
+	} {
+		if *c.value == "" {
+			*c.value = c.choices[0]
+		}
+		if !slices.Contains(c.choices, *c.value) {
+			errs = append(errs, fmt.Errorf("%s: %q is none of %s", c.name, *c.value, strings.Join(c.choices, ", ")))
+		}
 	}
-	if !slices.Contains([]string{"auto", "absolute", "relative"}, s.EndpointURL) {
-		return fmt.Errorf("endpoint URL: %q is none of auto, absolute, relative", s.EndpointURL)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (s *settings) checkProxies() error {
@@ -183,6 +210,9 @@ func (s *settings) checkNumbers() error {
 	}{
 		{"keep-alive", int64(s.KeepAlive)}, {"idle timeout", int64(s.IdleTimeout)}, {"write timeout", int64(s.WriteTimeout)},
 		{"ask timeout", int64(s.AskTimeout)}, {"max sessions", int64(s.MaxSessions)}, {"max stateless", int64(s.MaxStateless)}, {"max calls", int64(s.MaxCalls)},
+		{"body timeout", int64(s.BodyTimeout)}, {"poll after", int64(s.PollAfter)}, {"max stream age", int64(s.MaxStreamAge)},
+		{"max sessions per principal", int64(s.MaxSessionsPerPrincipal)}, {"max calls in total", int64(s.MaxCallsInTotal)},
+		{"max streams", int64(s.MaxStreams)}, {"max streams per session", int64(s.MaxStreamsPerSession)},
 		{"max body bytes", s.MaxBodyBytes}, {"stream bytes", int64(s.StreamBytes)},
 	} {
 		if n.value < 0 {

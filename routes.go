@@ -27,8 +27,8 @@ type legacyRoutes struct {
 	stream   http.Handler // GET of the SSE path without a session of Streamable HTTP
 	messages http.Handler // POST of the message path
 
-	shutdown shutdownFunc
-	close    func() error
+	drain, shutdown shutdownFunc
+	close           func() error
 }
 
 // routes returns the router. Which method goes where on one path is decided in byMethod, so that a 405
@@ -134,6 +134,9 @@ func (s *settings) streamable(observe func(exchange.Observation)) *streamable.Op
 		Addr: s.addr, Observe: observe, Logger: s.Logger,
 		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, IdleTimeout: s.IdleTimeout, WriteTimeout: s.WriteTimeout,
 		MaxSessions: s.MaxSessions, MaxStateless: s.MaxStateless, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
+		BodyTimeout: s.BodyTimeout, PollAfter: s.PollAfter, MaxStreamAge: s.MaxStreamAge,
+		MaxSessionsPerPrincipal: s.MaxSessionsPerPrincipal, MaxCallsInTotal: s.MaxCallsInTotal,
+		MaxStreams: s.MaxStreams, MaxStreamsPerSession: s.MaxStreamsPerSession,
 		JSONResponses: s.JSONResponses, AcceptRawName: s.AcceptRawName,
 	}
 }

@@ -30,6 +30,7 @@ type config struct {
 	state           string   // "": in memory
 	insecure        bool
 	maxChildren     int
+	drainDelay      time.Duration
 	shutdownTimeout time.Duration
 	logFormat       string
 	logLevel        slog.Level
@@ -55,6 +56,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 		upstream:        src.text("upstream"),
 		insecure:        src.bool("insecure"),
 		maxChildren:     src.number("max_children"),
+		drainDelay:      src.optional("drain_delay"),
 		shutdownTimeout: src.duration("shutdown_timeout"),
 		logFormat:       src.oneOf("log_format", "auto", "text", "json"),
 		unknown:         src.unknown,
@@ -90,6 +92,9 @@ func (s *source) options() bridge.Options {
 		AllowedOrigins: s.list("allowed_origin"),
 		TrustedProxies: s.list("trusted_proxy"),
 		KeepAlive:      s.duration("keep_alive"),
+		PollAfter:      s.optional("poll_after"),
+		MaxStreamAge:   s.optional("max_stream_age"),
+		Reattach:       s.oneOf("reattach", "authenticated", "all", off),
 		MaxSessions:    s.number("max_sessions"),
 		MaxStateless:   s.number("max_stateless"),
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -100,7 +98,7 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	case sig := <-signals:
 		log.Info("shutting down", "signal", sig.String(), "timeout", c.shutdownTimeout.String())
 	}
-	return shutdown(b, servers, c.shutdownTimeout, log, signals)
+	return shutdown(b, servers, ending{delay: c.drainDelay, timeout: c.shutdownTimeout}, log, signals)
 }
 
 // connect returns the server behind the bridge.
@@ -136,93 +134,4 @@ func closeListener(l net.Listener) error {
 		return nil
 	}
 	return l.Close()
-}
-
-// Limits of the listeners. There is no write timeout: it would cut every stream; the transports set a deadline
-// for each write instead.
-const (
-	readHeaderTimeout = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 64 << 10
-)
-
-// start serves h on l in a goroutine that ends when the server is closed, and sends to ended if it
-// ends by itself.
-func start(h http.Handler, l net.Listener, log *slog.Logger, ended chan<- error) *http.Server {
-	srv := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	go func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			ended <- err
-		}
-	}()
-	return srv
-}
-
-// closeGrace is what closing may take after the time for calls in flight is over: children get time to end.
-const closeGrace = 5 * time.Second
-
-// shutdown lets calls finish, ends streams and children, then closes the listeners: while calls are
-// finishing, clients must still be able to answer what they are asked.
-func shutdown(b *bridge.Bridge, servers []*http.Server, timeout time.Duration, log *slog.Logger, signals <-chan os.Signal) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- errors.Join(b.Shutdown(ctx), closeAll(servers)) }()
-	waiting, stop := context.WithCancel(context.Background())
-	defer stop()
-	second := repeated(waiting, signals)
-	select {
-	case err := <-done:
-		if errors.Is(err, context.DeadlineExceeded) {
-			log.Warn("calls in flight were cut", "timeout", timeout.String())
-			return nil
-		}
-		if err != nil {
-			return failed("shut down: %w", err)
-		}
-		log.Info("ended")
-		return nil
-	case <-second:
-		return failed("ended at once by a second signal; calls in flight were cut")
-	case <-time.After(timeout + closeGrace):
-		return failed("the server behind the bridge does not end")
-	}
-}
-
-// sameSignal is how long after a signal another one counts as the same: a terminal and the program that
-// started this one often both send it.
-const sameSignal = 300 * time.Millisecond
-
-// repeated returns a channel that is closed when a further signal comes, until ctx ends.
-func repeated(ctx context.Context, signals <-chan os.Signal) <-chan struct{} {
-	again := make(chan struct{})
-	began := time.Now()
-	go func() {
-		for {
-			select {
-			case <-signals:
-				if time.Since(began) > sameSignal {
-					close(again)
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return again
-}
-
-func closeAll(servers []*http.Server) error {
-	var errs []error
-	for _, srv := range servers {
-		errs = append(errs, srv.Close())
-	}
-	return errors.Join(errs...)
 }

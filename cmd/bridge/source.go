@@ -197,6 +197,15 @@ func (s *source) duration(key string) time.Duration {
 	return d
 }
 
+// optional returns a time that may be off.
+func (s *source) optional(key string) time.Duration {
+	switch s.text(key) {
+	case off, "0", "0s":
+		return 0
+	}
+	return s.duration(key)
+}
+
 // number returns a whole number from 1 up.
 func (s *source) number(key string) int {
 	v := s.text(key)
