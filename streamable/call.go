@@ -23,26 +23,32 @@ func (s *session) callStream(c *carrier, m *jsonrpc.Message) {
 // the Server, point 6): its id is that of the event before the first.
 func (s *session) carry(c *carrier, st *stream) {
 	c.startStream()
-	s.write(c, st, 0)
+	if s.prime(c, st, 0) {
+		s.write(c, st)
+	}
 }
 
-// write writes a stream from the event after that number. A POST stream begins with the priming event, also when it
-// is resumed: some clients forget the id they came back with, and would not find back from another disconnect.
-func (s *session) write(c *carrier, st *stream, after uint64) {
-	if st.number != 0 && s.core.Revision().Has(negotiate.PrimingEvent) {
-		prime := sse.Event{ID: st.eventID(after)}
-		if s.f.o.PollAfter > 0 {
-			prime.Retry = s.f.o.Retry
-			c.release(time.Now().Add(s.f.o.PollAfter))
-		}
-		buf := takeBuffer()
-		err := c.write(sse.AppendEvent(*buf, prime))
-		giveBuffer(buf)
-		if err != nil {
-			st.detach(c)
-			return
-		}
+// prime writes an event without data whose id is that of the event after which a POST stream goes on, to those that know
+// what that is, and says when its connection is to be released. It reports false when the client is gone.
+func (s *session) prime(c *carrier, st *stream, after uint64) bool {
+	if !s.core.Revision().Has(negotiate.PrimingEvent) {
+		return true
 	}
+	e := sse.Event{ID: st.eventID(after)}
+	if s.f.o.PollAfter > 0 {
+		e.Retry = s.f.o.Retry
+		c.release(time.Now().Add(s.f.o.PollAfter))
+	}
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	if err := c.write(sse.AppendEvent(*buf, e)); err != nil {
+		st.detach(c)
+		return false
+	}
+	return true
+}
+
+func (s *session) write(c *carrier, st *stream) {
 	if err := c.carry(st); err != nil {
 		s.f.o.Logger.Debug("stream left", "session", s.core.Describe(), "err", err)
 	}

@@ -49,7 +49,11 @@ func (f *Front) get(c *carrier, r *http.Request) {
 		}
 	}
 	c.startStream()
-	s.write(c, st, after)
+	// Some clients forget the id they came with, and would not find back to a call that goes on after another disconnect.
+	if st.number != 0 && !st.isOver() && !s.prime(c, st, after) {
+		return
+	}
+	s.write(c, st)
 }
 
 // resume attaches c to the stream of the event with that id, and returns the stream and the event's number. The standing stream is what any other id,

@@ -262,6 +262,13 @@ func (st *stream) only() (msg []byte, a answer, ok, begun bool) {
 	return nil, st.answer, false, begun
 }
 
+// isOver reports whether nothing more will come.
+func (st *stream) isOver() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.over
+}
+
 // used reports whether there has been any message.
 func (st *stream) used() bool {
 	st.mu.Lock()

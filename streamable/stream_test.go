@@ -375,7 +375,7 @@ func TestResponseSurvivesTheCut(t *testing.T) {
 			t.Error("the slow stream ended as if it were complete")
 		}
 		r := b.send(http.MethodGet, "", s, "Last-Event-ID: "+strings.TrimSuffix(id, "0")+"3")
-		want(t, "resumed", r.body, "id: TAG.2.3\ndata: \n\n"+message("TAG.2.4", `{"jsonrpc":"2.0","id":5,"result":"`+large+`"}`)+"\n")
+		want(t, "resumed", r.body, message("TAG.2.4", `{"jsonrpc":"2.0","id":5,"result":"`+large+`"}`)+"\n")
 	})
 }
 
