@@ -10,6 +10,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/pulse"
@@ -66,6 +67,9 @@ func New(h exchange.Handler, o *Options) *Front {
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := f.enter(w, r)
 	defer f.leave(c)
+	if r.ProtoMajor > 1 {
+		c.deadline(time.Time{}) // a server's WriteTimeout ends an HTTP/2 stream before anything is written
+	}
 	switch r.Method {
 	case http.MethodPost:
 		f.post(c, r)
