@@ -39,7 +39,7 @@ var update = flag.Bool("update", false, "rewrite the expected half of the golden
 //	-- > hang up NAME --       the client closes that response
 //	-- < --                    everything that happened since, rewritten by go test -update
 //
-// $session, $endpoint and $event stand for the newest Mcp-Session-Id, endpoint URL and event id.
+// $session, $endpoint, $event and $state stand for the newest Mcp-Session-Id, endpoint URL, event id and sealed requestState.
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/conversations/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -88,16 +88,16 @@ func needsLegacy(a *txtar.Archive) bool {
 // play runs the conversation of a and puts what happened in place of its expected sections.
 func play(t *testing.T, a *txtar.Archive) {
 	c := &conversation{t: t, vars: map[string]string{}, streams: map[string]*stream{}}
-	script, opts := "", &bridge.Options{}
+	script, opts, server := "", &bridge.Options{}, &upstream.Options{}
 	for _, f := range a.Files {
 		switch f.Name {
 		case "server":
 			script = string(f.Data)
 		case "options":
-			setOptions(t, opts, string(f.Data))
+			setOptions(t, opts, server, string(f.Data))
 		}
 	}
-	up := upstream.Pipe(func(context.Context) (io.ReadWriteCloser, error) { return dialScript(script, c.record), nil }, nil)
+	up := upstream.Pipe(func(context.Context) (io.ReadWriteCloser, error) { return dialScript(script, c.record), nil }, server)
 	b, err := bridge.New(up, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -123,12 +123,14 @@ func play(t *testing.T, a *txtar.Archive) {
 	synctest.Wait()
 }
 
-func setOptions(t *testing.T, o *bridge.Options, text string) {
+func setOptions(t *testing.T, o *bridge.Options, server *upstream.Options, text string) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch name {
 		case "legacy":
 			o.LegacyOff = value == "off"
+		case "same_era":
+			server.SameEra = value == "on"
 		case "public_url":
 			o.PublicURL = value
 		case "reattach":
@@ -288,6 +290,10 @@ func (c *conversation) note(line string) {
 		c.mu.Lock()
 		c.vars["$event"] = id
 		c.mu.Unlock()
+	}
+	if _, rest, ok := strings.Cut(line, `"requestState":"b1.`); ok {
+		state, _, _ := strings.Cut(rest, `"`)
+		c.hide("$state", "b1."+state, "STATE")
 	}
 	if data, ok := strings.CutPrefix(line, "data: "); ok && strings.Contains(data, "sessionId=") {
 		data = strings.TrimSpace(data)

@@ -108,7 +108,7 @@ func playSquare(t *testing.T, rev negotiate.Revision, leg string, served negotia
 		near, far := net.Pipe()
 		go server.serve(far) // ends when the bridge hangs up
 		return near, nil
-	}, &upstream.Options{Translated: true})
+	}, nil)
 	b, err := bridge.New(up, nil)
 	if err != nil {
 		t.Fatal(err)

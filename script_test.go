@@ -16,6 +16,7 @@ import (
 //
 //	result JSON     answer the request
 //	error JSON      answer with that error object
+//	rounds JSON JSON  answer with the first result, and with the second when the request has inputResponses
 //	send JSON       write a message; jsonrpc is added
 //	ask JSON        write a request and wait for its answer
 //	wait 2s         let time pass, while other messages are handled
@@ -102,6 +103,7 @@ func (s *scriptedServer) handle(m *jsonrpc.Message) {
 	vars := map[string]string{
 		"$id": string(m.ID), "$token": string(jsonrpc.Get(m.Meta, "progressToken")),
 		"$requestId": string(jsonrpc.Get(m.Params, "requestId")), "$args": string(jsonrpc.Get(m.Params, "arguments")),
+		"$inputs": string(jsonrpc.Get(m.Params, "inputResponses")),
 	}
 	for _, action := range actions {
 		s.do(action, vars)
@@ -116,6 +118,13 @@ func (s *scriptedServer) do(action string, vars map[string]string) {
 	switch verb {
 	case "result":
 		s.write(string(jsonrpc.AppendResult(nil, []byte(vars["$id"]), []byte(text))))
+	case "rounds":
+		first, last, _ := strings.Cut(text, "} {")
+		result := first + "}"
+		if vars["$inputs"] != "" {
+			result = "{" + last
+		}
+		s.write(string(jsonrpc.AppendResult(nil, []byte(vars["$id"]), []byte(result))))
 	case "error":
 		s.write(string(jsonrpc.AppendError(nil, []byte(vars["$id"]), &jsonrpc.Error{Raw: []byte(text)})))
 	case "send":

@@ -100,7 +100,6 @@ func onWireWith(t *testing.T, o upstream.Options, f func(t *testing.T, c *child,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &child{}
-		o.Translated = true
 		up := upstream.Pipe(c.dial, &o)
 		h := translate.Handler(up, nil)
 		defer func() {

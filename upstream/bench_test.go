@@ -82,7 +82,7 @@ func BenchmarkPool(b *testing.B) {
 				ours, theirs := net.Pipe()
 				go echo(theirs) // until the bridge hangs up
 				return ours, nil
-			}, &upstream.Options{Era: "legacy", Translated: true})
+			}, &upstream.Options{Era: "legacy"})
 			defer up.Close()
 			c := modern("", capabilities)
 			req := exchange.Request{Method: "tools/call", Params: []byte(`{"name":"x","arguments":{"t":"` + strings.Repeat("x", 256) + `"}}`)}

@@ -51,7 +51,7 @@ func TestContract(t *testing.T) {
 				exchangetest.TestHandler(t, exchangetest.Subject{Client: client, Served: served.set, Bubble: true,
 					New: func(testing.TB) (exchange.Handler, func()) {
 						dial, wait := dialer(func(rw io.ReadWriter) error { return exchangetest.Serve(rw, served.set) })
-						up := upstream.Pipe(dial, nil)
+						up := upstream.Pipe(dial, sameEra(nil))
 						return up, func() { _ = up.Close(); wait() }
 					}})
 			})
@@ -61,7 +61,7 @@ func TestContract(t *testing.T) {
 				}
 				exchangetest.TestHandler(t, exchangetest.Subject{Client: client, Served: served.set,
 					New: func(t testing.TB) (exchange.Handler, func()) {
-						up := upstream.Stdio(child(t, served.name), nil)
+						up := upstream.Stdio(child(t, served.name), sameEra(nil))
 						return up, func() { _ = up.Close() }
 					}})
 			})

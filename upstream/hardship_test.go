@@ -104,7 +104,7 @@ func TestKillUnderLoad(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := openFiles(t)
-			up, log := stdioUpstream(t, test.child, upstream.Options{Translated: true, MaxLeases: 50})
+			up, log := stdioUpstream(t, test.child, upstream.Options{MaxLeases: 50})
 			const sessions = 50
 			var calls []*pending
 			var opened [sessions]exchange.Session

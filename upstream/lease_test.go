@@ -19,7 +19,7 @@ func modern(principal, capabilities string) exchange.Client {
 	return exchange.Client{Revision: negotiate.Rev20260728, Principal: principal, Capabilities: []byte(capabilities)}
 }
 
-var translated = upstream.Options{Translated: true}
+var translated = upstream.Options{}
 
 // A lease that a cancelled call spoiled ends, unless the answer to that call comes within 5 s
 // (translation.md 7.3.6).
@@ -238,7 +238,7 @@ func TestCursorsNameTheirSession(t *testing.T) {
 // may_ask: only the tools of the list have a lease; mask_capabilities: the server never hears of these. Clients
 // are told of both.
 func TestMayAskAndMask(t *testing.T) {
-	inStub(t, upstream.Options{Translated: true, MayAsk: []string{"deploy"}, MaskCapabilities: []string{"sampling", "com.example/x"}}, nil, func(s *stub) {
+	inStub(t, upstream.Options{MayAsk: []string{"deploy"}, MaskCapabilities: []string{"sampling", "com.example/x"}}, nil, func(s *stub) {
 		sess := s.client(modern("a", `{"elicitation":{},"sampling":{"tools":{}},"extensions":{"com.example/x":{}}}`))
 		const note = `"The bridge does not tell this server of these client capabilities, so it cannot use them: sampling, com.example/x.` +
 			` Only during these tools can this server ask something of the client: deploy."`

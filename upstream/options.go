@@ -23,9 +23,9 @@ type Options struct {
 	ProbeTimeout time.Duration // for an answer to server/discover before the server counts as legacy; 0: 3 s
 	OpenTimeout  time.Duration // for a connection and its handshake; 0: 30 s
 
-	// Translated says that something above speaks the other era for a client whose era the server does not
-	// have: Open then answers with a session of the server's era instead of era_unsupported.
-	Translated bool
+	// SameEra refuses a client whose era the server does not speak, with era_unsupported. Otherwise Open answers it
+	// with a session of the server's era, and something above translates (package translate; the bridge has it).
+	SameEra bool
 
 	// Sharing says how clients share a server of the handshake era (translation.md 12). "auto", "dedicated"
 	// and "": handshake-era clients have a connection each, the others use the pool. "pool": all use the pool.

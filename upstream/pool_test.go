@@ -37,7 +37,6 @@ func inPool(t *testing.T, o upstream.Options, f func(*pooling)) {
 			return exchangetest.Serve(rw, negotiate.Legacy)
 		})
 		if o.Sharing == "" {
-			o.Translated = true
 		}
 		o.Era = "legacy" // so that each connection is a session
 		p.up = upstream.Pipe(func(ctx context.Context) (io.ReadWriteCloser, error) {

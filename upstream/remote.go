@@ -79,7 +79,7 @@ func URL(rawURL string, o *Options) (*Remote, error) {
 
 // Open starts a conversation. For a handshake-era client it shakes hands with the server and offers the client's own
 // revision; for a client of 2026-07-28, and wherever Options.Sharing says so, it costs nothing once the server is known.
-// With Options.Translated the session has the server's era where that is not the client's.
+// The session has the server's era where that is not the client's, but with Options.SameEra.
 //
 // The error is an *exchange.Error when the server refused the handshake, otherwise an *exchange.Failure or the cause of
 // ctx: era_unsupported (with Served) when client and server have no era in common, upstream_unavailable when the server
@@ -95,7 +95,7 @@ func (r *Remote) Open(ctx context.Context, c exchange.Client) (exchange.Session,
 	}
 	sess, err := r.openOwn(ctx, c, v)
 	f, ok := errors.AsType[*exchange.Failure](err)
-	if !r.o.Translated || !ok || f.Reason != exchange.ReasonEra {
+	if r.o.SameEra || !ok || f.Reason != exchange.ReasonEra {
 		return sess, err
 	}
 	if c.Revision.Modern() {
@@ -125,7 +125,7 @@ func (r *Remote) openModern(c exchange.Client, v Verdict) exchange.Session {
 
 // served returns what clients may speak through a server that speaks spoken.
 func (r *Remote) served(spoken negotiate.Set) negotiate.Set {
-	if r.o.Translated {
+	if !r.o.SameEra {
 		return negotiate.All
 	}
 	return spoken

@@ -55,10 +55,7 @@ func remoteOf(t testing.TB, h http.Handler, o *upstream.Options) *upstream.Remot
 func remoteThrough(t testing.TB, h http.Handler, o *upstream.Options, wrap func(http.RoundTripper) http.RoundTripper) *upstream.Remote {
 	t.Helper()
 	srv := memhttp.New(t, h)
-	var d upstream.Options
-	if o != nil {
-		d = *o
-	}
+	d := *sameEra(o)
 	var web upstream.HTTPOptions
 	if d.HTTP != nil {
 		web = *d.HTTP

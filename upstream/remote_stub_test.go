@@ -87,7 +87,7 @@ func inWeb(t *testing.T, o *upstream.Options, answer func(http.ResponseWriter, *
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &webStub{TB: t, answer: answer}
-		r := remoteOf(t, s, o)
+		r := remoteOf(t, s, sameEra(o))
 		f(t.Context(), s, r)
 		if err := r.Close(); err != nil {
 			t.Errorf("Close: %v", err)

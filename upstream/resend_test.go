@@ -47,11 +47,11 @@ func TestExecutions(t *testing.T) {
 		{"resources/read", "shared", "ends once", 2, ""},
 	} {
 		t.Run(test.method+" "+test.client+" "+test.failure, func(t *testing.T) {
-			o := &upstream.Options{Era: "legacy", Translated: true}
+			o := &upstream.Options{Era: "legacy"}
 			if test.client == "modern" {
 				o.Era = "modern"
 			}
-			inBubble(t, o, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+			inBothEras(t, o, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 				var executions atomic.Int32
 				stop := make(chan struct{})
 				done := make(chan struct{})

@@ -60,7 +60,23 @@ func initializeResult(id int, version string) string {
 }
 
 // inBubble runs f with an upstream whose connections the test plays, in fake time.
+// sameEra returns o with refusals of clients of another era: what a connector does by itself.
+func sameEra(o *upstream.Options) *upstream.Options {
+	var d upstream.Options
+	if o != nil {
+		d = *o
+	}
+	d.SameEra = true
+	return &d
+}
+
 func inBubble(t *testing.T, o *upstream.Options, f func(t *testing.T, up *upstream.Upstream, made chan *wire)) {
+	t.Helper()
+	inBothEras(t, sameEra(o), f)
+}
+
+// inBothEras is inBubble with clients of the other era let in, as long as o does not say otherwise.
+func inBothEras(t *testing.T, o *upstream.Options, f func(t *testing.T, up *upstream.Upstream, made chan *wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		dial, made := wires()

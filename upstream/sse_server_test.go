@@ -80,7 +80,7 @@ func (s *sseServer) stream(w http.ResponseWriter, r *http.Request) {
 func sseOf(t testing.TB, h http.Handler, o *upstream.Options) *upstream.Upstream {
 	t.Helper()
 	srv := memhttp.New(t, h)
-	up, err := upstream.SSE(srv.URL+"/sse", through(o, srv.Client().Transport))
+	up, err := upstream.SSE(srv.URL+"/sse", through(sameEra(o), srv.Client().Transport))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestSSEContract(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", served.name, client), func(t *testing.T) {
 				exchangetest.TestHandler(t, exchangetest.Subject{Client: client, Served: served.set, Bubble: true,
 					New: func(t testing.TB) (exchange.Handler, func()) {
-						up := sseOf(t, newSSEServer(served.set), nil)
+						up := sseOf(t, newSSEServer(served.set), sameEra(nil))
 						return up, func() { _ = up.Close() }
 					}})
 			})

@@ -33,7 +33,7 @@ func inStub(t *testing.T, o upstream.Options, answer func(w *wire, n int, m *jso
 	if o.Era == "" {
 		o.Era = "legacy"
 	}
-	inBubble(t, &o, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+	inBothEras(t, &o, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 		s := &stub{T: t, up: up, answer: answer}
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func (s *stub) wire(n int) *wire {
 	return s.wires[n]
 }
 
-// client opens a session of the pool: Options.Translated is set or Options.Sharing makes it so.
+// client opens a session of the pool: Options.SameEra is not set, or Options.Sharing makes it so.
 func (s *stub) client(c exchange.Client) exchange.Session {
 	s.Helper()
 	sess, err := s.up.Open(s.Context(), c)

@@ -91,7 +91,7 @@ func newUpstream(name string, o *Options) *Upstream {
 
 // Open starts a conversation. For a handshake-era client it connects to the server and offers the
 // client's own revision; for a client of 2026-07-28, and wherever Options.Sharing says so, it costs nothing once
-// the server is known. With Options.Translated the session has the server's era where that is not the client's.
+// the server is known. The session has the server's era where that is not the client's, but with Options.SameEra.
 //
 // The error is an *exchange.Error when the server refused the handshake, otherwise an
 // *exchange.Failure: era_unsupported (with Served) when client and server have no era in common,
@@ -100,7 +100,7 @@ func newUpstream(name string, o *Options) *Upstream {
 func (u *Upstream) Open(ctx context.Context, c exchange.Client) (exchange.Session, error) {
 	sess, err := u.openOwn(ctx, c)
 	f, ok := errors.AsType[*exchange.Failure](err)
-	if !u.o.Translated || !ok || f.Reason != exchange.ReasonEra {
+	if u.o.SameEra || !ok || f.Reason != exchange.ReasonEra {
 		return sess, err
 	}
 	if c.Revision.Modern() {
@@ -133,7 +133,7 @@ func (u *Upstream) openModern(ctx context.Context, c exchange.Client) (exchange.
 		return nil, err
 	}
 	if !v.Modern {
-		if !u.o.Translated { // the session that follows shows it otherwise
+		if u.o.SameEra { // the session that follows shows it otherwise
 			if err := u.verify(ctx, v); err != nil {
 				return nil, err
 			}
@@ -147,7 +147,7 @@ func (u *Upstream) openModern(ctx context.Context, c exchange.Client) (exchange.
 
 // served returns what clients may speak through a server that speaks spoken.
 func (u *Upstream) served(spoken negotiate.Set) negotiate.Set {
-	if u.o.Translated {
+	if !u.o.SameEra {
 		return negotiate.All
 	}
 	return spoken

@@ -72,7 +72,7 @@ func TestWatchersLast(t *testing.T) {
 }
 
 func TestMaxWatchers(t *testing.T) {
-	inStub(t, upstream.Options{Translated: true, MaxWatchers: 2}, nil, func(s *stub) {
+	inStub(t, upstream.Options{MaxWatchers: 2}, nil, func(s *stub) {
 		first := s.client(watching("a", &exchangetest.Peer{}))
 		s.client(watching("b", &exchangetest.Peer{}))
 		_, err := s.up.Open(t.Context(), watching("b", &exchangetest.Peer{}))
@@ -85,7 +85,7 @@ func TestMaxWatchers(t *testing.T) {
 // The server hears of a URI from its first subscriber and when the last has gone; updates go to those who
 // subscribed to the URI or to something above it (translation.md 6.4).
 func TestSubscriptionsAreCounted(t *testing.T) {
-	inStub(t, upstream.Options{Translated: true, MaxSubscriptions: 2}, nil, func(s *stub) {
+	inStub(t, upstream.Options{MaxSubscriptions: 2}, nil, func(s *stub) {
 		one, two := &exchangetest.Peer{}, &exchangetest.Peer{}
 		first, second := s.client(watching("a", one)), s.client(watching("a", two))
 		do := func(sess exchange.Session, method, uri, said string) {
@@ -152,7 +152,7 @@ func TestSharing(t *testing.T) {
 		{"pool", []exchange.Client{legacy("a", elicits), legacy("a", elicits)}, "|||"}, // and the one to watch on
 		{"shared", []exchange.Client{legacy("a", elicits), legacy("b", elicits), modern("c", elicits)}, "|"},
 	} {
-		inStub(t, upstream.Options{Translated: true, Sharing: test.sharing, Stateless: test.sharing == "shared"}, silently, func(s *stub) {
+		inStub(t, upstream.Options{Sharing: test.sharing, Stateless: test.sharing == "shared"}, silently, func(s *stub) {
 			equal(t, test.sharing, play(s, test.clients...), test.connections)
 		})
 	}
@@ -163,7 +163,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	o := upstream.Options{Era: "bronze", Sharing: "shared"}
 	const want = `era "bronze" is none of auto, legacy, modern` + "\n" + `sharing "shared" needs the server to be declared stateless`
 	equal(t, "Validate", o.Validate().Error(), want)
-	inBubble(t, &o, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+	inBothEras(t, &o, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 		_, err := up.Open(t.Context(), modernClient)
 		equal(t, "Open", err.Error(), exchange.ReasonUnavailable+": "+want)
 		_, err = up.Probe(t.Context())
@@ -176,7 +176,7 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // With a translation above, a handshake-era client of a modern server gets a session of the server's era.
 func TestTranslatedOpen(t *testing.T) {
-	inBubble(t, &translated, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+	inBothEras(t, &translated, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 		go func() { w := <-made; w.read(); w.say(discoverModern) }()
 		for _, client := range []negotiate.Revision{negotiate.Rev20241105, negotiate.Rev20260728} {
 			s, err := up.Open(t.Context(), legacyClient(client, nil))
@@ -193,7 +193,7 @@ func TestTranslatedOpen(t *testing.T) {
 // A server that lists both eras and then does not know initialize is modern for everybody: with a translation
 // above the client that found out gets a session all the same (translation.md 12).
 func TestTranslatedOpenOfASupposedDualEraServer(t *testing.T) {
-	inBubble(t, &translated, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
+	inBothEras(t, &translated, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 		go func() {
 			probed := <-made
 			probed.read()
