@@ -37,7 +37,7 @@ var (
 
 	valuesStream   = []string{mediaStream}
 	valuesJSON     = []string{mediaJSON}
-	valuesNoCache  = []string{"no-cache, no-transform"}
+	valuesNoCache  = []string{"no-store, no-transform"}
 	valuesNoBuffer = []string{"no"}
 	keepAlive      = sse.AppendComment(nil, "keep-alive")
 )

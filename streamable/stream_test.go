@@ -73,7 +73,7 @@ func TestHeaderGoesOutAtOnce(t *testing.T) {
 		if d := time.Since(start); d != 0 {
 			t.Errorf("came after %v", d)
 		}
-		for name, v := range map[string]string{"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"} {
+		for name, v := range map[string]string{"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"} {
 			want(t, name, l.resp.Header.Get(name), v)
 		}
 	})
