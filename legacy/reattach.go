@@ -87,6 +87,7 @@ func (f *Front) carry(s *session, st *stream) {
 	if old := s.stream.Load(); old != nil {
 		old.session.Store(nil)
 		old.look()
+		old.hurry(0) // what it is writing to nobody is queued again
 	}
 	if s.found != nil {
 		close(s.found)
@@ -181,6 +182,9 @@ func (f *Front) home(s *session, messages []jsonrpc.Message) *session {
 		return s
 	}
 	s.core.Close(nil) // it has nothing open
+	for msg := s.out.pop(); msg != nil; msg = s.out.pop() {
+		_ = old.push(msg, true) // the answer to a ping; old may have ended meanwhile
+	}
 	s.out.close()
 	s.end(nil)
 	f.o.Logger.Info("client has its session again", "session", old.short())

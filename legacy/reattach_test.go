@@ -194,6 +194,37 @@ func TestReattachDeliversWhatWaited(t *testing.T) {
 	})
 }
 
+// A stream that takes over has what the one before could not be rid of.
+func TestTakeOverFromADeadStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen log
+		large := strings.Repeat("x", 200<<10) // more than the connection holds
+		h := &script{}
+		_, s := serve(t, h, named(&seen, legacy.Options{}))
+		first, id := open(t, s, "Authorization", "alice")
+		first.begin("Authorization", "alice")
+		for n := range 3 {
+			first.ok(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"x":"%s"}}`, n, large), "Authorization", "alice")
+		}
+		synctest.Wait() // the first answer is being written and nobody reads
+		begun := time.Now()
+		again, _ := open(t, s, "Authorization", "alice", "Last-Event-ID", id)
+		synctest.Wait()
+		got := map[string]bool{}
+		for range 3 {
+			got[again.next()] = true
+		}
+		for n := range 3 {
+			if want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"x":"%s"}}`, n, large); !got[want] {
+				t.Errorf("answer %d is missing", n)
+			}
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 // A session keeps its newest ids only.
 func TestReattachManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

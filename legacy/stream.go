@@ -132,7 +132,9 @@ func (st *stream) loop(gone <-chan struct{}, out *writer) error {
 		case <-s.out.ready:
 		case <-st.wake:
 		case <-s.ctx.Done():
-			return nil
+			if st.session.Load() == s { // else this one ended because the client has its old one again
+				return nil
+			}
 		case <-gone:
 			return errGone
 		}
