@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-dualstack/bridge/streamable"
 	"github.com/mcp-dualstack/bridge/telemetry"
 	"github.com/mcp-dualstack/bridge/translate"
+	"github.com/mcp-dualstack/bridge/upstream"
 )
 
 // LedgerFile is the name of the ledger in the state folder.
@@ -31,13 +32,14 @@ const LedgerFile = "ledger.db"
 // stateless Streamable HTTP (2026-07-28) for one server. It is an http.Handler for the listener of the clients; Admin
 // is the one for the operator's. It may be mounted under a prefix with http.StripPrefix.
 type Bridge struct {
-	s      *settings
-	up     exchange.Handler
-	ledger *telemetry.Ledger
-	mcp    *streamable.Front
-	legacy legacyRoutes
-	serve  http.Handler // of the clients' listener
-	guard  *guard.Guard
+	s          *settings
+	up         exchange.Handler
+	translated exchange.Handler // up, for clients of every era
+	ledger     *telemetry.Ledger
+	mcp        *streamable.Front
+	legacy     legacyRoutes
+	serve      http.Handler // of the clients' listener
+	guard      *guard.Guard
 
 	draining atomic.Bool // Shutdown or Close was called
 	ended    atomic.Bool // Close was called
@@ -62,7 +64,9 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	if b.ledger, err = openLedger(s); err != nil {
 		return nil, err
 	}
-	h := b.ledger.Handler(translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info()}))
+	_, overHTTP := up.(*upstream.Remote)
+	b.translated = translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info(), UpstreamHTTP: overHTTP})
+	h := b.ledger.Handler(b.translated)
 	b.mcp = streamable.New(h, s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.observe)
 	b.serve = b.guard.Handler(b.untilClosed(normalised(b.routes(), s.prefix)))
@@ -165,8 +169,10 @@ func (b *Bridge) Close() error {
 	b.ended.Store(true)
 	b.closing.Do(func() {
 		errs := []error{b.mcp.Close(), b.legacy.close()}
-		if c, ok := b.up.(io.Closer); ok {
-			errs = append(errs, c.Close())
+		for _, h := range []exchange.Handler{b.translated, b.up} { // suspended calls end before their sessions do
+			if c, ok := h.(io.Closer); ok {
+				errs = append(errs, c.Close())
+			}
 		}
 		b.closed = errors.Join(append(errs, b.ledger.Close())...)
 	})

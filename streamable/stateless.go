@@ -205,14 +205,11 @@ func (x *stateless) servable(s negotiate.Set) negotiate.Set {
 	return s & all
 }
 
-// paramHeaders returns the Mcp-Param-* fields of h, nil if there are none.
+// paramHeaders returns the Mcp-Param-* fields of h. It is not nil even without any: that none came says something (translation.md 11).
 func paramHeaders(h http.Header) http.Header {
-	var out http.Header
+	out := http.Header{}
 	for name, values := range h {
 		if strings.HasPrefix(name, negotiate.HeaderParamPrefix) {
-			if out == nil {
-				out = make(http.Header)
-			}
 			out[name] = values
 		}
 	}

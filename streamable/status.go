@@ -32,7 +32,7 @@ func statelessRefusal(err error, served negotiate.Set, requested []byte) *refusa
 		}
 		x.err = negotiate.UnsupportedVersion(served, requested)
 		x.status = http.StatusBadRequest
-	case f.Reason == exchange.ReasonBusy:
+	case f.Reason == exchange.ReasonBusy || f.RetryAfter > 0: // too_many_suspended and its like (translation.md 7.3.7)
 		x.status, x.retryAfter = http.StatusServiceUnavailable, max(f.RetryAfter, time.Second)
 	case f.Challenge != "":
 		x.status, x.challenge = f.Status, f.Challenge

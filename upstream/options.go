@@ -36,7 +36,7 @@ type Options struct {
 	MaskCapabilities []string // client capabilities that the pool hides: elicitation, elicitation.url, sampling, roots, ids of extensions...
 	MayAsk           []string // tools during which the pool lets the server ask the client; nil: every request may
 
-	MaxLeases        int           // sessions of the pool per principal and set of client capabilities; 0: 16
+	MaxLeases        int           // sessions of the pool per principal and set of client capabilities; 0: 32, as many as one principal may have suspended
 	LeaseWait        time.Duration // for a session of the pool, then upstream_busy; 0: 5 s
 	IdleLife         time.Duration // of a session of the pool that nobody uses; 0: 5 min
 	MaxWaiting       int           // calls that wait for a session of the pool, and opens for room; more are refused at once; 0: 1024
@@ -104,7 +104,7 @@ func (o *Options) withDefaults() Options {
 	def(&d.MaxQuestions, 64)
 	def(&d.ProbeTimeout, 3*time.Second)
 	def(&d.OpenTimeout, 30*time.Second)
-	def(&d.MaxLeases, 16)
+	def(&d.MaxLeases, 32)
 	def(&d.LeaseWait, 5*time.Second)
 	def(&d.IdleLife, 5*time.Minute)
 	def(&d.MaxWaiting, 1024)

@@ -111,13 +111,14 @@ func modernHeaders(method string, extra ...string) map[string]string {
 
 // server-everything speaks no 2026-07-28, and nothing translates yet: a modern client is told so, with
 // the list of what it may fall back to.
-func TestModernClientIsRefused(t *testing.T) {
+// A client of 2026-07-28 in front of server-everything, which is older, is translated for; on the legacy stream its
+// probe is refused all the same (translation.md 3, row 1).
+func TestModernClientIsTranslated(t *testing.T) {
 	p := startBridge(t, needEverything(t)...)
-	for _, method := range []string{"server/discover", "tools/list"} {
+	for method, want := range map[string]string{"server/discover": `"supportedVersions":["2026-07-28","2025-11-25"`, "tools/list": `"resultType":"complete"`} {
 		a := do(t, p.base, request{path: "/mcp", headers: modernHeaders(method), body: harness.Request(`"d"`, method, modernParams(""))})
-		checkRefusal(t, a.message)
-		if a.status != http.StatusBadRequest {
-			t.Errorf("%s: got status %d, want 400", method, a.status)
+		if a.status != http.StatusOK || !strings.Contains(string(a.message.Result), want) {
+			t.Errorf("%s: got status %d, error %+v, result %.200s, want %s", method, a.status, a.message.Error, a.message.Result, want)
 		}
 		if a.header.Get("Mcp-Session-Id") != "" {
 			t.Errorf("%s: a session id on a modern answer", method)
