@@ -66,8 +66,8 @@ type Options struct {
 	// PollAfter releases the connection of a call of a 2025-11-25 session that takes longer; the client comes back for the
 	// result with Last-Event-ID. Zero: never.
 	PollAfter time.Duration
-	// MaxStreamAge ends streams that no call belongs to and that are older, less up to a tenth, so that clients open others,
-	// on another replica perhaps; of the legacy ones only those whose clients are re-attached. Zero: never.
+	// MaxStreamAge ends streams that no call belongs to and that are older, less up to a tenth, so that clients open others: those
+	// of 2025-11-25 sessions, and legacy ones whose clients are re-attached. Zero: never.
 	MaxStreamAge time.Duration
 	// Reattach says which legacy clients have their session again when they lost the stream and come back within a
 	// minute (retirement.md R8): authenticated, all or off; empty: authenticated.

@@ -136,7 +136,10 @@ func (c *carrier) carry(st *stream) error {
 		}
 		now := time.Now()
 		if c.isReleased(now) {
-			return c.farewell(st)
+			if done, err := c.farewell(st); done {
+				return err
+			}
+			continue
 		}
 		if !dirty && !now.Before(due) {
 			if err := c.write(keepAlive); err != nil {
@@ -200,13 +203,19 @@ func (c *carrier) sooner(t time.Time) time.Time {
 	return t
 }
 
-// farewell ends the connection, not the stream: it tells a client that knows of it when to come back (2025-11-25
-// basic/transports, Sending Messages to the Server, point 6, and Listening for Messages from the Server, point 4).
-func (c *carrier) farewell(st *stream) error {
+// farewell ends the connection, not the stream: it tells a client that knows of it when to come back, and to what
+// (2025-11-25 basic/transports, Sending Messages to the Server, point 6, and Listening for Messages from the Server, point
+// 4). The event has an id of its own, since go-sdk takes a stream that ends again and again at the same one for broken. It
+// reports false when there is something to be sent first.
+func (c *carrier) farewell(st *stream) (done bool, err error) {
 	if st.owner == nil || !st.owner.core.Revision().Has(negotiate.PrimingEvent) {
-		return nil
+		return true, nil
 	}
-	return c.write(sse.AppendEvent(nil, sse.Event{Retry: c.f.o.Retry, NoData: true}))
+	id, ok := st.mark(c)
+	if !ok {
+		return false, nil
+	}
+	return true, c.write(sse.AppendEvent(nil, sse.Event{ID: id, Retry: c.f.o.Retry}))
 }
 
 // tick is how often open streams are looked at.

@@ -43,7 +43,8 @@ type Options struct {
 	PollAfter time.Duration
 	// Retry is what a client is told to wait before it comes back to a stream that was closed on purpose; zero: 1 s.
 	Retry time.Duration
-	// MaxStreamAge ends a GET stream that is older, less up to a tenth, so that its client opens another. Zero: never.
+	// MaxStreamAge ends a GET stream that is older, less up to a tenth, so that its client opens another; in sessions of
+	// 2025-11-25 only, as PollAfter. Zero: never.
 	MaxStreamAge time.Duration
 
 	// Bounds. Over one that is a client's own the answer is 429, over one that all share 503, both with Retry-After.

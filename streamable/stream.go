@@ -36,7 +36,7 @@ type stream struct {
 }
 
 type entry struct {
-	data []byte
+	data []byte // nil: an event without data, which only says where the stream is
 	at   time.Time
 }
 
@@ -235,7 +235,11 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 			return dst, streamMore
 		}
 		e := st.log[i]
-		dst = sse.AppendEvent(dst, sse.Event{Name: "message", ID: st.eventID(st.next), Data: e.data})
+		name := "message"
+		if e.data == nil {
+			name = ""
+		}
+		dst = sse.AppendEvent(dst, sse.Event{Name: name, ID: st.eventID(st.next), Data: e.data})
 		st.next++
 		st.waiting -= e.cost()
 	}
@@ -248,6 +252,22 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 		return dst, streamOver
 	}
 	return dst, streamIdle
+}
+
+// mark adds an event without data that c is about to send, and returns its id. It reports false when something else is to be sent
+// or c is not the carrier.
+func (st *stream) mark(c *carrier) (id string, ok bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.carrier != c || st.over || st.next-st.first < uint64(len(st.log)) {
+		return "", false
+	}
+	e := entry{at: time.Now()}
+	st.trim(e.at, 1, e.cost())
+	st.log = append(st.log, e)
+	st.bytes += e.cost()
+	st.next++
+	return st.eventID(st.next - 1), true
 }
 
 // only returns the message that is both the first and the last of a stream of which nothing was taken;
