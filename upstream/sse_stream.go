@@ -61,6 +61,9 @@ func dialSSE(ctx context.Context, l *leg, o *Options) (*sseStream, error) {
 		err = context.Cause(s.ctx)
 	}
 	_ = s.Close() // always nil
+	if f, ok := errors.AsType[*exchange.Failure](err); ok {
+		return nil, f
+	}
 	return nil, l.sendFailure(err)
 }
 

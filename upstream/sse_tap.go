@@ -82,12 +82,23 @@ func (t *eventTap) keep(part []byte) {
 
 // longLine returns the ends of the data of the event.
 func (t *eventTap) longLine() *longLine {
-	l := &longLine{size: t.size, tail: last(bytes.TrimRight(bytes.Clone(t.tail), "\r\n"))}
-	for line := range bytes.Lines(bytes.ReplaceAll(t.head, []byte("\r"), newline)) {
+	l := &longLine{size: t.size}
+	for _, line := range eventLines(t.head) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 			l.head = bytes.TrimPrefix(data, []byte(" "))
 			break
 		}
 	}
+	lines := eventLines(t.tail) // the first may be the end of one
+	for i := len(lines) - 1; i >= 0 && l.tail == nil; i-- {
+		data, ok := bytes.CutPrefix(lines[i], []byte("data:"))
+		if ok || i == 0 {
+			l.tail = last(data)
+		}
+	}
 	return l
+}
+
+func eventLines(text []byte) [][]byte {
+	return bytes.Split(bytes.ReplaceAll(text, []byte("\r"), newline), newline)
 }
