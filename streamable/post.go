@@ -15,31 +15,32 @@ import (
 // A form is what the client accepts as the answer to a POST.
 type form struct{ json, stream bool }
 
-// post serves a POST: what the message is decides where it goes (translation.md 3, rows 3 to 9).
-func (f *Front) post(c *carrier, r *http.Request) {
+// post serves a POST: what the message is decides where it goes (translation.md 3, rows 3 to 9). A request of 2026-07-28 is
+// returned to be served, nil for anything else.
+func (f *Front) post(c *carrier, r *http.Request) *stateless {
 	var in form
 	in.json, in.stream = accepted(r.Header)
 	if !in.json && !in.stream {
 		c.refuse(r, nil, refusedAccept)
-		return
+		return nil
 	}
 	if !isJSON(r.Header) {
 		c.refuse(r, nil, refusedContentType)
-		return
+		return nil
 	}
 	text, x := f.readBody(c, r)
 	if x != nil {
 		c.refuse(r, nil, x)
-		return
+		return nil
 	}
 	if jsonrpc.IsArray(text) {
 		f.batch(c, r, text, in)
-		return
+		return nil
 	}
 	m, err := jsonrpc.Scan(text)
 	if err != nil {
 		c.refuse(r, m.ID, malformed(err))
-		return
+		return nil
 	}
 	class, no := negotiate.Classify(r.Header, &m)
 	switch class {
@@ -48,12 +49,13 @@ func (f *Front) post(c *carrier, r *http.Request) {
 	case negotiate.ClassInitialize:
 		f.initialize(c, r, &m, in)
 	case negotiate.ClassModern:
-		f.answerStateless(c, r, &m, in)
+		return f.statelessOf(c, r, &m, in)
 	case negotiate.ClassModernNotification:
 		c.accepted()
 	default:
 		f.message(c, r, &m, in)
 	}
+	return nil
 }
 
 func malformed(e *jsonrpc.Error) *refusal {

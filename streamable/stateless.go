@@ -28,11 +28,12 @@ type stateless struct {
 	client exchange.Client
 	header http.Header // Mcp-Param-* of tools/call
 	in     form
+	ctx    context.Context // of the HTTP request, without its end
 	st     *stream
 }
 
-// answerStateless serves a request of 2026-07-28 (translation.md 3.1).
-func (f *Front) answerStateless(c *carrier, r *http.Request, m *jsonrpc.Message, in form) {
+// statelessOf reads a request of 2026-07-28 (translation.md 3.1). It returns nil if it has refused it.
+func (f *Front) statelessOf(c *carrier, r *http.Request, m *jsonrpc.Message, in form) *stateless {
 	all := f.o.Enabled | negotiate.Modern
 	claim, no := negotiate.CheckModern(r.Header, m, all, f.o.AcceptRawName)
 	x := &stateless{f: f, c: c, m: m, claim: claim, client: f.client(r, f.o.Principal(r), ""), in: in}
@@ -43,26 +44,28 @@ func (f *Front) answerStateless(c *carrier, r *http.Request, m *jsonrpc.Message,
 			no.Err = negotiate.UnsupportedVersion(x.served(r), claim.Version)
 		}
 		c.refuse(r, m.ID, &refusal{status: no.Status, err: no.Err})
-		return
+		return nil
 	}
 	if m.Method == methodListen && !in.stream {
 		c.refuse(r, m.ID, refusedAcceptStream)
-		return
+		return nil
 	}
 	if no := f.beginStateless(m.Method); no != nil {
 		c.refuse(r, m.ID, no)
-		return
+		return nil
 	}
-	defer f.endStateless(m.Method)
 	if m.Method == "tools/call" {
 		x.header = paramHeaders(r.Header)
 	}
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	x.serve(ctx, cancel)
+	x.ctx = context.WithoutCancel(r.Context())
+	return x
 }
 
-// serve runs the call in a goroutine of its own, for which it waits, and writes what comes of it.
-func (x *stateless) serve(ctx context.Context, cancel context.CancelCauseFunc) {
+// serve runs the call in a goroutine of its own, for which it waits, and writes what comes of it. A listen may wait here for days:
+// what reads the request has returned, so that its frames do not keep the stack large.
+func (x *stateless) serve() {
+	defer x.f.endStateless(x.m.Method)
+	ctx, cancel := context.WithCancelCause(x.ctx)
 	x.st = newStream(x.f, x.c)
 	done := make(chan struct{})
 	go func() {
@@ -118,20 +121,15 @@ func (x *stateless) call(ctx context.Context) (exchange.Response, error) {
 		}
 		return exchange.Response{}, err
 	}
-	defer func() {
-		if err := up.Close(); err != nil {
-			x.f.o.Logger.Debug("close upstream session", "err", err)
-		}
-	}()
+	defer x.close(up)
 	if x.m.Method == methodDiscover {
-		return exchange.Response{Result: discoverResult(up.Server(), x.servable(up.Server().Served))}, nil
+		return x.discovered(up), nil
 	}
-	req := exchange.Request{Method: x.m.Method, Params: x.m.Params, Header: x.header}
 	back := &statelessPeer{st: x.st, drop: !x.in.stream}
 	if x.m.Method == methodListen {
 		back.subscription = x.m.ID
 	}
-	resp, err := up.Call(ctx, req, back)
+	resp, err := up.Call(ctx, exchange.Request{Method: x.m.Method, Params: x.m.Params, Header: x.header}, back)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -139,6 +137,17 @@ func (x *stateless) call(ctx context.Context) (exchange.Response, error) {
 		resp.Result = jsonrpc.Set(resp.Result, back.subscription, "_meta", negotiate.MetaSubscription)
 	}
 	return resp, err
+}
+
+// discovered answers server/discover.
+func (x *stateless) discovered(up exchange.Session) exchange.Response {
+	return exchange.Response{Result: discoverResult(up.Server(), x.servable(up.Server().Served))}
+}
+
+func (x *stateless) close(up exchange.Session) {
+	if err := up.Close(); err != nil {
+		x.f.o.Logger.Debug("close upstream session", "err", err)
+	}
 }
 
 // write chooses the form of the answer as late as it may and writes it. An error means that the client

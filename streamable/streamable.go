@@ -72,7 +72,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		f.post(c, r)
+		if x := f.post(c, r); x != nil {
+			x.serve()
+		}
 	case http.MethodGet:
 		f.get(c, r)
 	case http.MethodDelete:
