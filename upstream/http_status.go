@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
 // statusFailure is the failure of a request whose response holds no answer to it, by the HTTP status (translation.md 13).
 func (l *leg) statusFailure(resp *http.Response) *exchange.Failure {
-	f := &exchange.Failure{Err: fmt.Errorf("%s answered with HTTP status %d", l.shown, resp.StatusCode)}
+	f := &exchange.Failure{Err: &statusError{l.shown, resp.StatusCode}}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		f.Reason = exchange.ReasonAuth
@@ -30,6 +33,39 @@ func (l *leg) statusFailure(resp *http.Response) *exchange.Failure {
 		f.Message = fmt.Sprintf("the server behind the bridge refused the request with HTTP status %d", resp.StatusCode)
 	}
 	return f
+}
+
+// A statusError is the cause of a failure that an HTTP status stands for.
+type statusError struct {
+	shown  string // URL for the log
+	status int
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%s answered with HTTP status %d", e.shown, e.status)
+}
+
+// methodNotFound is the answer to a request that a handshake-era server refused by a bare HTTP status, where no revision of
+// that era has its method: -32601, which such a server means (measured: go-sdk v1.8.0 answers 400 with a plain
+// text). ok is false where the status may mean anything.
+func methodNotFound(method string, err error) (resp exchange.Response, ok bool) {
+	refusal, is := errors.AsType[*statusError](err)
+	if !is || slices.Contains(handshakeMethods, method) {
+		return resp, false
+	}
+	switch refusal.status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusNotImplemented:
+		return exchange.Response{Error: negotiate.Refused(jsonrpc.CodeMethodNotFound, negotiate.ReasonUnknownMethod,
+			"Method not found: %.64s; the server behind the bridge answered it with HTTP status %d", method, refusal.status)}, true
+	}
+	return resp, false
+}
+
+// handshakeMethods are the requests that a client may send in some revision of the handshake era (schema, ClientRequest).
+var handshakeMethods = []string{
+	"initialize", "ping", "tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
+	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+	"tasks/get", "tasks/list", "tasks/cancel", "tasks/result",
 }
 
 // maxRetryAfter bounds what a server may ask for.

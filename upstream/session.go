@@ -26,7 +26,11 @@ func (s *legacySession) Call(ctx context.Context, req exchange.Request, back exc
 	if err := s.ready(exchange.Request{Method: noteInitialized}); err != nil {
 		return exchange.Response{}, err
 	}
-	return s.c.call(ctx, req, back)
+	resp, err := s.c.call(ctx, req, back)
+	if unknown, ok := methodNotFound(req.Method, err); ok { // over HTTP+SSE
+		return unknown, nil
+	}
+	return resp, err
 }
 
 // Notify tells the server. What the connector says itself is dropped here.

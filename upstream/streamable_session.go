@@ -77,7 +77,11 @@ func (s *streamSession) Call(ctx context.Context, req exchange.Request, back exc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, errCallTimeout)
 		defer cancel()
 	}
-	return s.call(ctx, req, newCall(ctx, req, back))
+	resp, err := s.call(ctx, req, newCall(ctx, req, back))
+	if unknown, ok := methodNotFound(req.Method, err); ok {
+		return unknown, nil
+	}
+	return resp, err
 }
 
 var errCallTimeout error = exchange.Fail(exchange.ReasonTimeout, nil)
