@@ -34,12 +34,16 @@ func (f *Front) serveMessage(w http.ResponseWriter, r *http.Request) {
 
 // sessionOf finds the session that the query names. Somebody else's is as unknown as one that never was.
 func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
-	id := r.URL.Query().Get(sessionParam)
-	if id == "" {
+	ids := r.URL.Query()[sessionParam]
+	if len(ids) > 1 {
+		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMalformedRequest,
+			"the query has %s more than once; post to the URL of the endpoint event as it is", sessionParam), nil)
+	}
+	if len(ids) == 0 || ids[0] == "" {
 		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,
 			"the query has no %s: open the stream with GET %s and post to the URL of its endpoint event", sessionParam, f.o.SSEPath), nil)
 	}
-	s := f.find(id, f.o.Principal(r))
+	s := f.find(ids[0], f.o.Principal(r))
 	if s == nil {
 		return nil, &refusal{status: http.StatusNotFound, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession,
 			"there is no such session: it ends with its stream; open a new one with GET %s and initialize", f.o.SSEPath)}
@@ -52,6 +56,10 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 	if !isJSON(r.Header) {
 		return &refusal{status: http.StatusUnsupportedMediaType, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
 			"Content-Type must be application/json in UTF-8")}
+	}
+	if isEncoded(r.Header) {
+		return &refusal{status: http.StatusUnsupportedMediaType, header: [2]string{"Accept-Encoding", "identity"},
+			err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType, "send the body as it is, without Content-Encoding")}
 	}
 	body, err := f.readBody(w, r)
 	if errors.Is(err, os.ErrDeadlineExceeded) {

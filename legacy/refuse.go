@@ -119,3 +119,13 @@ func isJSON(h http.Header) bool {
 	charset, ok := params["charset"]
 	return !ok || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
+
+// isEncoded reports whether the body is said to be in a content coding (RFC 9110, 8.4).
+func isEncoded(h http.Header) bool {
+	for _, coding := range h["Content-Encoding"] {
+		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			return true
+		}
+	}
+	return false
+}

@@ -28,6 +28,11 @@ func (f *Front) post(c *carrier, r *http.Request) *stateless {
 		c.refuse(r, nil, refusedContentType)
 		return nil
 	}
+	if isEncoded(r.Header) {
+		c.w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
+		c.refuse(r, nil, refusedEncoding)
+		return nil
+	}
 	text, x := f.readBody(c, r)
 	if x != nil {
 		c.refuse(r, nil, x)
@@ -126,6 +131,9 @@ func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
 	id := r.Header.Get(negotiate.HeaderSession)
 	if id == "" {
 		return nil, refusedNoID
+	}
+	if len(r.Header[negotiate.HeaderSession]) > 1 {
+		return nil, refusedTwoIDs // a proxy that replaces and one that appends disagree about whose session it is
 	}
 	s := f.lookup(r, id)
 	if s == nil {

@@ -39,6 +39,10 @@ var (
 		"Not acceptable: this is answered with an event stream only; the Accept header must admit text/event-stream")
 	refusedContentType = refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
 		"Unsupported media type: send Content-Type: application/json, in UTF-8")
+	refusedEncoding = refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, negotiate.ReasonMediaType,
+		"Unsupported content coding: send the body as it is, without Content-Encoding")
+	refusedTwoIDs = refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, negotiate.ReasonMalformedRequest,
+		"Invalid request: Mcp-Session-Id occurs more than once; something on the way has added to the client's")
 	refusedShutdown = &refusal{status: http.StatusServiceUnavailable, retryAfter: time.Second, err: negotiate.Refused(jsonrpc.CodeInternal, reasonShutdown,
 		"the bridge is shutting down; try again in a moment")}
 	refusedSlow = refused(http.StatusRequestTimeout, jsonrpc.CodeInvalidRequest, negotiate.ReasonBodySlow,
