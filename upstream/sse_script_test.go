@@ -23,10 +23,12 @@ type sseScript struct {
 	start string // of the stream; "": an endpoint event
 	frame string // of a message event, with %s for the data; "": the usual
 	call  func(x *sseTalk, w http.ResponseWriter, h *hit)
+	probe func(x *sseTalk, w http.ResponseWriter, h *hit) // server/discover; nil: refused
 
 	mu    sync.Mutex
 	talks []*sseTalk
 	names []string // of what was posted
+	auths []string // Authorization of every request
 }
 
 // A sseTalk is one session.
@@ -37,6 +39,9 @@ type sseTalk struct {
 }
 
 func (s *sseScript) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.auths = append(s.auths, r.Header.Get("Authorization"))
+	s.mu.Unlock()
 	if r.Method == http.MethodGet {
 		s.stream(w, r)
 		return
@@ -49,6 +54,8 @@ func (s *sseScript) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.names = append(s.names, h.name())
 	s.mu.Unlock()
 	switch {
+	case h.m.Method == "server/discover" && s.probe != nil:
+		s.probe(x, w, h)
 	case h.m.Method == "server/discover":
 		w.WriteHeader(http.StatusAccepted)
 		x.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, h.m.ID)
