@@ -18,6 +18,10 @@ func (f *Front) batch(c *carrier, r *http.Request, text []byte, in form) {
 		c.refuse(r, nil, malformed(err))
 		return
 	}
+	if rev, _ := negotiate.Parse(r.Header.Get(negotiate.HeaderVersion)); rev.Has(negotiate.RequestMeta) && r.Header.Get(negotiate.HeaderSession) == "" {
+		c.refuse(r, nil, refusedModernBatch)
+		return
+	}
 	s, x := f.sessionOf(r)
 	if x != nil {
 		c.refuse(r, nil, x)

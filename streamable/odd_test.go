@@ -38,3 +38,13 @@ func TestOddHeaders(t *testing.T) {
 		}
 	})
 }
+
+// A client of 2026-07-28 has no session to be told of.
+func TestModernBatch(t *testing.T) {
+	inBubble(t, &script{}, streamable.Options{}, func(t *testing.T, b *bed) {
+		r := b.post("["+callOne+"]", "MCP-Protocol-Version: 2026-07-28")
+		if r.status != 400 || !strings.Contains(r.body, "no batches") {
+			t.Errorf("got %d %s", r.status, r.body)
+		}
+	})
+}

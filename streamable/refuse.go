@@ -57,6 +57,8 @@ var (
 		"the stream of this Last-Event-ID is not kept any more, so that what followed cannot be sent again; repeat the request if that is safe")
 	refusedBatch = refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
 		"Invalid request: batches belong to revision 2025-03-26; send each message in a POST of its own")
+	refusedModernBatch = refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
+		"Invalid request: 2026-07-28 has no batches; send each request in a POST of its own")
 	refusedBatchElement = refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
 		"Invalid request: neither initialize nor a request of 2026-07-28 may be in a batch; send it in a POST of its own")
 )
