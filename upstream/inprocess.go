@@ -109,7 +109,7 @@ func innerRequest(ctx context.Context, req *http.Request, body io.ReadCloser) *h
 		password, _ := user.Password()
 		in.SetBasicAuth(user.Username(), password)
 	}
-	in.GetBody, in.Response, in.Close, in.Cancel = nil, nil, false, nil //nolint:staticcheck // Cancel is a client's
+	in.GetBody, in.Response, in.Close = nil, nil, false
 	if req.Body == nil {
 		in.ContentLength = 0
 	} else if req.ContentLength == 0 && req.Body != http.NoBody {

@@ -48,7 +48,7 @@ type Remote struct {
 	delay    time.Duration // of the next retry
 	held     int           // sessions, those about to begin or end included
 	sessions map[*streamSession]struct{}
-	sse      *Upstream // of a server of HTTP+SSE; nil: it is none
+	sse      *Upstream // of a server of HTTP+SSE; nil: it never was one
 }
 
 // A probing is a probe that is under way; everybody with the same authorization waits for the same.
@@ -90,7 +90,7 @@ func (r *Remote) Open(ctx context.Context, c exchange.Client) (exchange.Session,
 	if err != nil {
 		return nil, err
 	}
-	if inner := r.inner(); inner != nil {
+	if inner := r.inner(); inner != nil && v.Transport == transportSSE {
 		return inner.Open(ctx, c)
 	}
 	sess, err := r.openOwn(ctx, c, v)

@@ -95,7 +95,9 @@ func (r *Remote) fly(p *probing, auth string) {
 		found.Server.Served = found.Served
 		r.verdict, r.until, r.proven = &found.Verdict, time.Now().Add(found.life), false
 		r.failed, r.delay = nil, 0
-		r.sse = inner
+		if inner != nil { // one from before keeps its sessions
+			r.sse = inner
+		}
 		p.verdict = found.Verdict
 		r.o.Logger.Info("upstream probed", "modern", found.Modern, "legacy", found.Legacy, "transport", found.Transport, "why", found.why)
 	case f == nil || f.Reason != exchange.ReasonAuth && f.Reason != exchange.ReasonClosed:

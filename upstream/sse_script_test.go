@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,9 @@ func (s *sseScript) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.m, _ = jsonrpc.Scan(body)
 	s.mu.Lock()
 	x := s.talks[len(s.talks)-1]
+	if n, _ := strconv.Atoi(r.URL.Query().Get("session")); n > 0 && n < len(s.talks) {
+		x = s.talks[n-1]
+	}
 	s.names = append(s.names, h.name())
 	s.mu.Unlock()
 	switch {
@@ -78,10 +82,11 @@ func (s *sseScript) stream(w http.ResponseWriter, r *http.Request) {
 	x := &sseTalk{s: s, out: make(chan string, 256), over: cancel}
 	s.mu.Lock()
 	s.talks = append(s.talks, x)
+	n := len(s.talks)
 	s.mu.Unlock()
 	start := s.start
 	if start == "" {
-		start = "event: endpoint\ndata: /messages?session=1\n\n"
+		start = fmt.Sprintf("event: endpoint\ndata: /messages?session=%d\n\n", n)
 	}
 	say := events(w)
 	say("%s", start)

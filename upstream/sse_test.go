@@ -136,11 +136,13 @@ func TestSSEAnswers(t *testing.T) {
 		"loose in 503": {func(_ *sseTalk, w http.ResponseWriter, h *hit) {
 			refuse(w, h, 503, "null", `{"code":-6,"message":"m"}`)
 		}, exchange.ReasonBusy},
-		"400":           {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(400) }, exchange.ReasonUnavailable},
-		"500":           {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(500) }, exchange.ReasonUnavailable},
-		"401":           {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(401) }, exchange.ReasonAuth},
-		"429":           {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(429) }, exchange.ReasonBusy},
-		"redirect":      {func(_ *sseTalk, w http.ResponseWriter, h *hit) { http.Redirect(w, h.Request, elsewhere, 307) }, exchange.ReasonUnavailable},
+		"400": {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(400) }, exchange.ReasonUnavailable},
+		"500": {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(500) }, exchange.ReasonUnavailable},
+		"401": {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(401) }, exchange.ReasonAuth},
+		"429": {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(429) }, exchange.ReasonBusy},
+		"redirect": {func(_ *sseTalk, w http.ResponseWriter, h *hit) {
+			http.Redirect(w, h.Request, elsewhere, http.StatusTemporaryRedirect)
+		}, exchange.ReasonUnavailable},
 		"404":           {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(404) }, exchange.ReasonLost},
 		"410":           {func(_ *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(410) }, exchange.ReasonLost},
 		"hung up (R39)": {func(*sseTalk, http.ResponseWriter, *hit) { panic(http.ErrAbortHandler) }, exchange.ReasonStreamLost},
