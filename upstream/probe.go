@@ -216,8 +216,8 @@ func (u *Upstream) weigh(ctx context.Context, c *conn, a outcome, mustBeModern b
 		if mustBeModern || f == nil || f.Reason == exchange.ReasonClosed || f.Reason == exchange.ReasonAuth || f.Reason == exchange.ReasonBusy {
 			return finding{}, openError(ctx, a.err)
 		}
-		if f.Reason == exchange.ReasonInvalid {
-			return finding{served: negotiate.Legacy, conn: c, why: "unreadable answer"}, nil
+		if c.alive() { // an unreadable answer, or a status in place of one
+			return finding{served: negotiate.Legacy, conn: c, why: "no usable answer"}, nil
 		}
 		return finding{served: negotiate.Legacy, ended: true, why: "ended at the probe"}, nil
 	}

@@ -39,7 +39,7 @@ func TestSSEProbe(t *testing.T) {
 		}, negotiate.Legacy, "", 0, 1},
 		"silence":        {status(http.StatusAccepted), negotiate.Legacy, "", 3 * time.Second, 1},
 		"no response":    {func(_ *sseTalk, _ http.ResponseWriter, h *hit) { <-h.Context().Done() }, negotiate.Legacy, "", 3 * time.Second, 1},
-		"400":            {status(http.StatusBadRequest), negotiate.Legacy, "", 0, 2},
+		"400":            {status(http.StatusBadRequest), negotiate.Legacy, "", 0, 1},
 		"404":            {status(http.StatusNotFound), negotiate.Legacy, "", 0, 2},
 		"stream closed":  {func(x *sseTalk, w http.ResponseWriter, _ *hit) { w.WriteHeader(202); x.over() }, negotiate.Legacy, "", 0, 2},
 		"401 no verdict": {status(http.StatusUnauthorized), 0, exchange.ReasonAuth, 0, 1},
