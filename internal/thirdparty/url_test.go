@@ -31,7 +31,6 @@ type kind struct {
 	cancels   bool // tells its handlers
 	progress  int  // notes of three that arrive at least: mcp-go answers before its own queue of them is empty
 	changes   bool // list changes arrive on the standing stream
-	refuses   bool // an unknown method with status 400 and a text, not with -32601
 	path      string
 }
 
@@ -48,17 +47,17 @@ func mcpGoHandler(o ...mcpgoserver.StreamableHTTPOption) func(*served) http.Hand
 
 // A session handler of go-sdk answers server/discover with its legacy revisions only.
 var kinds = []kind{
-	{"go-sdk sessions", sdkHandler(nil), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, true, ""},
-	{"go-sdk sessions with events", sdkHandler(&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, true, ""},
-	{"go-sdk sessions as JSON", sdkHandler(&mcp.StreamableHTTPOptions{JSONResponse: true}), negotiate.Legacy, exchange.StreamableHTTP, false, true, 0, true, true, ""},
-	{"go-sdk stateless", sdkHandler(&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}), negotiate.All, exchange.StreamableHTTP, false, false, 3, false, true, ""},
-	{"mcp-go sessions", mcpGoHandler(), negotiate.All, exchange.StreamableHTTP, true, true, 0, true, false, ""},
+	{"go-sdk sessions", sdkHandler(nil), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, ""},
+	{"go-sdk sessions with events", sdkHandler(&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}), negotiate.Legacy, exchange.StreamableHTTP, true, true, 3, true, ""},
+	{"go-sdk sessions as JSON", sdkHandler(&mcp.StreamableHTTPOptions{JSONResponse: true}), negotiate.Legacy, exchange.StreamableHTTP, false, true, 0, true, ""},
+	{"go-sdk stateless", sdkHandler(&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}), negotiate.All, exchange.StreamableHTTP, false, false, 3, false, ""},
+	{"mcp-go sessions", mcpGoHandler(), negotiate.All, exchange.StreamableHTTP, true, true, 0, true, ""},
 	{"go-sdk HTTP+SSE", func(s *served) http.Handler {
 		server := goSDK(s)
 		return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
-	}, negotiate.Legacy, exchange.HTTPSSE, true, true, 3, true, true, "/sse"},
-	{"mcp-go HTTP+SSE", func(s *served) http.Handler { return mcpgoserver.NewSSEServer(mcpGo(s)) }, negotiate.Legacy, exchange.HTTPSSE, false, true, 0, true, false, "/sse"},
-	{"mcp-go stateless", mcpGoHandler(mcpgoserver.WithStateLess(true)), negotiate.All, exchange.StreamableHTTP, false, true, 0, false, false, ""},
+	}, negotiate.Legacy, exchange.HTTPSSE, true, true, 3, true, "/sse"},
+	{"mcp-go HTTP+SSE", func(s *served) http.Handler { return mcpgoserver.NewSSEServer(mcpGo(s)) }, negotiate.Legacy, exchange.HTTPSSE, false, true, 0, true, "/sse"},
+	{"mcp-go stateless", mcpGoHandler(mcpgoserver.WithStateLess(true)), negotiate.All, exchange.StreamableHTTP, false, true, 0, false, ""},
 }
 
 // start returns a remote in front of a server of that kind.
@@ -158,12 +157,6 @@ func TestCalls(t *testing.T) {
 			t.Errorf("tools/list: %v, %v", err, resp.Error)
 		}
 		resp, err = sess.Call(ctx, request(revision, "no/such", `{}`), nil)
-		if k.refuses && !revision.Modern() {
-			if f, ok := errors.AsType[*exchange.Failure](err); !ok || f.Reason != exchange.ReasonUnavailable {
-				t.Errorf("unknown method: got %v, %v; want %s", resp.Error, err, exchange.ReasonUnavailable)
-			}
-			return
-		}
 		if err != nil || resp.Error == nil || resp.Error.Code != -32601 {
 			t.Errorf("unknown method: got %v, %v; want -32601", resp.Error, err)
 		}
