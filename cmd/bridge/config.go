@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -24,12 +25,11 @@ const off = "off"
 // A config is everything serve needs to know, checked.
 type config struct {
 	listen, admin   string
-	era, sharing    string
-	upstream        string   // URL of the server; empty: command
-	command         []string // empty: the demo server
-	state           string   // "": in memory
+	server          upstream.Options // without Logger
+	upstream        string           // URL of the server; empty: command
+	command         []string         // empty: the demo server
+	state           string           // "": in memory
 	insecure        bool
-	maxChildren     int
 	drainDelay      time.Duration
 	shutdownTimeout time.Duration
 	logFormat       string
@@ -50,12 +50,10 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	c := &config{
 		listen:          src.text("listen"),
 		admin:           src.text("admin"),
-		era:             src.oneOf("era", "auto", "legacy", "modern"),
-		sharing:         src.oneOf("sharing", "auto", "dedicated", "pool", "shared"),
+		server:          src.server(),
 		command:         src.command(command),
 		upstream:        src.text("upstream"),
 		insecure:        src.bool("insecure"),
-		maxChildren:     src.number("max_children"),
 		drainDelay:      src.optional("drain_delay"),
 		shutdownTimeout: src.duration("shutdown_timeout"),
 		logFormat:       src.oneOf("log_format", "auto", "text", "json"),
@@ -67,7 +65,6 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	c.state = src.state()
 	c.bridge = src.options()
 	c.bridge.State = c.state
-	src.refuseUnbuilt()
 	src.checkAddress("listen", c.listen, c.insecure)
 	if c.admin != off {
 		src.checkAddress("admin", c.admin, c.insecure)
@@ -108,11 +105,41 @@ func (s *source) legacyOff() bool {
 	return value == off
 }
 
-// refuseUnbuilt refuses settings whose names are fixed and whose work is not done yet.
-func (s *source) refuseUnbuilt() {
-	if v := s.text("sharing"); v == "pool" || v == "shared" {
-		s.problem("sharing", "%s is not built yet; auto and dedicated are", v)
+// server returns the options of the server behind the bridge.
+func (s *source) server() upstream.Options {
+	o := upstream.Options{
+		Era:              s.oneOf("era", "auto", "legacy", "modern"),
+		SameEra:          !s.bool("translate"),
+		Sharing:          s.oneOf("sharing", "auto", "dedicated", "pool", "shared"),
+		Stateless:        s.bool("stateless"),
+		MayAsk:           s.list("may_ask"),
+		MaskCapabilities: s.list("mask_capability"),
+		MaxSessions:      s.number("max_children"),
+		HTTP: &upstream.HTTPOptions{
+			Headers:     s.headers("upstream_header"),
+			BearerFile:  s.text("upstream_bearer_file"),
+			CAFile:      s.text("upstream_ca_file"),
+			CallTimeout: s.optional("upstream_timeout"),
+		},
 	}
+	if o.Sharing == "shared" && !o.Stateless {
+		s.problem("sharing", "shared needs a server that keeps nothing for a client between requests; say --stateless if yours does not")
+	}
+	return o
+}
+
+// headers returns lines such as "Name: value" as a header. The values may be secrets and are in no message.
+func (s *source) headers(key string) http.Header {
+	h := http.Header{}
+	for _, line := range s.words(key) {
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			s.problem(key, "a header is written as Name: value")
+			continue
+		}
+		h.Add(name, strings.TrimSpace(value))
+	}
+	return h
 }
 
 // checkUpstream refuses a URL that leads nowhere, and one beside a command.
@@ -123,7 +150,7 @@ func (s *source) checkUpstream(c *config) {
 	if len(c.command) > 0 {
 		s.problem("upstream", "there is a command too; the bridge stands in front of one server")
 	}
-	if r, err := upstream.URL(c.upstream, nil); err != nil {
+	if r, err := upstream.URL(c.upstream, &c.server); err != nil {
 		s.problem("upstream", "%w", err)
 	} else {
 		_ = r.Close() // nothing has been sent

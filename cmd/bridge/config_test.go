@@ -101,7 +101,7 @@ lissen: 127.0.0.1:1
 public-url: https://mcp.example.com
 keep_alive: 15
 legacy: maybe
-sharing: pool
+sharing: shared
 sse_path: sse
 log_level: loud
 command: no-such-program
@@ -120,13 +120,13 @@ max_sessions: 0
   FILE:3: public-url is no setting; did you mean public_url?
   FILE:1: listen: must be one value
   BRIDGE_ERA: "old" is none of auto, legacy, modern
+  FILE:6: sharing: shared needs a server that keeps nothing for a client between requests; say --stateless if yours does not
   FILE:9: command: cannot be started: exec: "no-such-program": executable file not found in $PATH
   FILE:8: log_level: "loud" is none of debug, info, warn, error
   FILE:10: state: must be one value
   FILE:5: legacy: "maybe" is none of on, off
   FILE:4: keep_alive: "15" is not a time such as 15s or 2m
   FILE:12: max_sessions: "0" is not a whole number from 1 up
-  FILE:6: sharing: pool is not built yet; auto and dedicated are
   --admin: 0.0.0.0:1 can be reached from other machines and the bridge authenticates nobody yet; listen on 127.0.0.1 behind a proxy that does, or say --insecure
   SSE path: "sse" must be a plain path such as /sse
 `

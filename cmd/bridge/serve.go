@@ -103,7 +103,8 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 
 // connect returns the server behind the bridge.
 func connect(c *config, log *slog.Logger) (upstream.Connector, error) {
-	o := &upstream.Options{Era: c.era, Logger: log, MaxSessions: c.maxChildren}
+	o := &c.server
+	o.Logger = log
 	switch {
 	case c.upstream != "":
 		return upstream.URL(c.upstream, o)

@@ -250,8 +250,16 @@ func (s *source) words(key string) []string {
 	}
 }
 
-// show returns the value of a setting as text for people.
+// show returns the value of a setting as text for people, without what may be secret.
 func (s *source) show(key string) string {
+	if key == "upstream_header" {
+		var names []string
+		for _, line := range s.words(key) {
+			name, _, _ := strings.Cut(line, ":")
+			names = append(names, strings.TrimSpace(name))
+		}
+		return strings.Join(names, ",")
+	}
 	if key == commandKey {
 		// Arguments may be secrets.
 		if words := s.words(key); len(words) > 0 {
