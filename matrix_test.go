@@ -38,14 +38,28 @@ var (
 	squareColumns = []struct {
 		name   string
 		served negotiate.Set
+		kind   string
 	}{
-		{"2024-11-05", negotiate.SetOf(negotiate.Rev20241105)},
-		{"2025-03-26", negotiate.SetOf(negotiate.Rev20250326)},
-		{"2025-06-18", negotiate.SetOf(negotiate.Rev20250618)},
-		{"2025-11-25", negotiate.SetOf(negotiate.Rev20251125)},
-		{"2026-07-28", negotiate.Modern},
-		{"all", negotiate.All},
+		{"2024-11-05", negotiate.SetOf(negotiate.Rev20241105), kindPipe},
+		{"2025-03-26", negotiate.SetOf(negotiate.Rev20250326), kindPipe},
+		{"2025-06-18", negotiate.SetOf(negotiate.Rev20250618), kindPipe},
+		{"2025-11-25", negotiate.SetOf(negotiate.Rev20251125), kindPipe},
+		{"2026-07-28", negotiate.Modern, kindPipe},
+		{"all", negotiate.All, kindPipe},
+		{"2024-11-05 sse", negotiate.SetOf(negotiate.Rev20241105), kindSSE},
+		{"2025-11-25 sse", negotiate.SetOf(negotiate.Rev20251125), kindSSE},
+		{"2025-06-18 http", negotiate.SetOf(negotiate.Rev20250618), kindHTTP},
+		{"2025-11-25 http", negotiate.SetOf(negotiate.Rev20251125), kindHTTP},
+		{"2026-07-28 http", negotiate.Modern, kindHTTP},
+		{"all http", negotiate.All, kindHTTP},
 	}
+)
+
+// The kinds of upstream. What is reached over HTTP is the server behind a bridge of its own that translates nothing.
+const (
+	kindPipe = "pipe"
+	kindSSE  = "sse"
+	kindHTTP = "http"
 )
 
 // errNotThere is the outcome of an exchange that a cell cannot have. Its text is the reason, from translation.md.
@@ -60,6 +74,9 @@ func TestMatrix(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-16s", "client")
 	for _, col := range squareColumns {
+		if col.kind == kindSSE && !bridge.LegacyBuilt {
+			continue
+		}
 		fmt.Fprintf(&table, "  %-*s", len(squareExchanges), col.name)
 	}
 	table.WriteString("\n")
@@ -70,10 +87,13 @@ func TestMatrix(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "%s %-5s", row.rev, strings.TrimPrefix(row.leg, legModern))
 		for _, col := range squareColumns {
+			if col.kind == kindSSE && !bridge.LegacyBuilt {
+				continue
+			}
 			marks := ""
 			t.Run(fmt.Sprintf("%s-%s-on-%s", row.rev, row.leg, col.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					marks = playSquare(t, row.rev, row.leg, col.served, schemas, reasons)
+					marks = playSquare(t, row.rev, row.leg, col.served, col.kind, schemas, reasons)
 				})
 			})
 			fmt.Fprintf(&table, "  %s", marks)
@@ -102,14 +122,9 @@ func mapsKeys(m map[string]bool) func(func(string) bool) {
 }
 
 // playSquare plays one cell and returns a mark per exchange.
-func playSquare(t *testing.T, rev negotiate.Revision, leg string, served negotiate.Set, schemas *schematest.Schemas, reasons map[string]bool) string {
+func playSquare(t *testing.T, rev negotiate.Revision, leg string, served negotiate.Set, kind string, schemas *schematest.Schemas, reasons map[string]bool) string {
 	server := &squareServer{t: t, served: served, schemas: schemas, executed: map[string]int{}}
-	up := upstream.Pipe(func(context.Context) (io.ReadWriteCloser, error) {
-		near, far := net.Pipe()
-		go server.serve(far) // ends when the bridge hangs up
-		return near, nil
-	}, nil)
-	b, err := bridge.New(up, nil)
+	b, err := bridge.New(squareUpstream(t, server, kind), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +153,39 @@ func playSquare(t *testing.T, rev negotiate.Revision, leg string, served negotia
 		}
 	}
 	return marks.String()
+}
+
+// squareUpstream returns the server as an upstream of that kind.
+func squareUpstream(t *testing.T, server *squareServer, kind string) exchange.Handler {
+	t.Helper()
+	dial := func(context.Context) (io.ReadWriteCloser, error) {
+		near, far := net.Pipe()
+		go server.serve(far) // ends when the bridge hangs up
+		return near, nil
+	}
+	if kind == kindPipe {
+		return upstream.Pipe(dial, nil)
+	}
+	inner, err := bridge.New(upstream.Pipe(dial, &upstream.Options{SameEra: true}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { inner.Close() })
+	h := memhttp.New(t, inner)
+	path := map[string]string{kindSSE: "/sse", kindHTTP: "/mcp"}[kind]
+	o := &upstream.Options{HTTP: &upstream.HTTPOptions{RoundTripper: h.Client().Transport}}
+	if kind == kindSSE {
+		up, err := upstream.SSE(h.URL+path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return up
+	}
+	up, err := upstream.URL(h.URL+path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return up
 }
 
 // answered returns the revision that is spoken with a server for a client of rev.

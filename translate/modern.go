@@ -23,10 +23,12 @@ func newModern(h *handler, c exchange.Client, s exchange.Session) *modernSession
 	return &modernSession{Session: s, h: h, pay: h.payload(c.Revision, s.Server().Revision), client: c, principal: c.Principal}
 }
 
-// Server says who answers. Clients of every era are served.
+// Server says who answers.
 func (s *modernSession) Server() exchange.Server {
 	server := s.Session.Server()
-	server.Served = negotiate.All
+	if server.Served == 0 { // otherwise it knows who is let in
+		server.Served = negotiate.All
+	}
 	return server
 }
 

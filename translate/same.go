@@ -20,7 +20,9 @@ type sameSession struct {
 func newSame(h *handler, c exchange.Client, s exchange.Session) *sameSession {
 	server := s.Server()
 	same := &sameSession{Session: s, pay: h.payload(c.Revision, server.Revision), caps: readDeclared(c.Capabilities), server: server}
-	same.server.Served = negotiate.All
+	if server.Served == 0 {
+		same.server.Served = negotiate.All
+	}
 	if !same.pay.bridgesTasks() {
 		same.server.Capabilities = jsonrpc.Delete(server.Capabilities, "tasks")
 		same.server.Initialize = jsonrpc.Delete(server.Initialize, "capabilities", "tasks")

@@ -16,7 +16,7 @@ func newLegacyScript(t testing.TB, r negotiate.Revision, answer func(ctx context
 	s := newScript(t, answer)
 	const caps = `{"tools":{},"tasks":{"list":{}},"x-cap":[1.50]}`
 	s.server = exchange.Server{
-		Revision: r, Served: negotiate.Legacy, Info: []byte(`{"name":"srv","version":"1"}`), Capabilities: []byte(caps),
+		Revision: r, Info: []byte(`{"name":"srv","version":"1"}`), Capabilities: []byte(caps),
 		Initialize: []byte(`{"protocolVersion":"` + r.String() + `","capabilities":` + caps + `,"serverInfo":{"name":"srv","version":"1"}}`),
 	}
 	return s
@@ -176,6 +176,16 @@ func TestModernOnModern(t *testing.T) {
 		equal(t, tc.name, outcome(resp, err), tc.want)
 		equal(t, "served", sess.Server().Served, negotiate.All)
 	}
+}
+
+// TestServedIsTheServersWord: a server that lets only some clients in (upstream.Options.SameEra) is not promised to others.
+func TestServedIsTheServersWord(t *testing.T) {
+	s := newScript(t, nil)
+	s.server.Served = negotiate.Modern
+	equal(t, "modern", open(t, modern(s), m).Server().Served, negotiate.Modern)
+	old := newLegacyScript(t, l3, nil)
+	old.server.Served = negotiate.Legacy
+	equal(t, "same era", newUser(t, modern(old), l3, `{}`, agreeable).session.Server().Served, negotiate.Legacy)
 }
 
 // TestIdentityCostsNothingThatGrows: a call within an era allocates the same few bytes whatever its payload.

@@ -90,7 +90,7 @@ const discovered = `{"resultType":"complete","supportedVersions":["2026-07-28"],
 func newScript(t testing.TB, answer func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error)) *script {
 	t.Helper()
 	return &script{t: t, schemas: schematest.Load(t), answer: answer, server: exchange.Server{
-		Revision: negotiate.Rev20260728, Served: negotiate.Modern,
+		Revision:     negotiate.Rev20260728,
 		Info:         []byte(`{"name":"srv","version":"1.0"}`),
 		Capabilities: jsonrpc.Get([]byte(discovered), "capabilities"),
 		Instructions: jsonrpc.Get([]byte(discovered), "instructions"),
