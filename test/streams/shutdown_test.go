@@ -149,7 +149,6 @@ func newWork(ctx context.Context, c *http.Client, base string, s *session) []str
 type order struct {
 	mu     sync.Mutex
 	events []orderEvent
-	first  map[string]chan struct{}
 }
 
 type orderEvent struct {
@@ -162,28 +161,6 @@ func (o *order) add(name string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, orderEvent{name, err, time.Now()})
-	if c := o.first[name]; c != nil {
-		close(c)
-		delete(o.first, name)
-	}
-}
-
-// wait returns when the event has happened.
-func (o *order) wait(t *testing.T, name string) {
-	t.Helper()
-	o.mu.Lock()
-	c := make(chan struct{})
-	if slices.ContainsFunc(o.events, func(e orderEvent) bool { return e.name == name }) {
-		close(c)
-	} else {
-		o.first = map[string]chan struct{}{name: c}
-	}
-	o.mu.Unlock()
-	select {
-	case <-c:
-	case <-time.After(limit):
-		t.Fatalf("no %s after %v; so far: %v", name, limit, o.names())
-	}
 }
 
 func (o *order) names() []string {
