@@ -61,12 +61,15 @@ func (f *Front) initialize(c *carrier, r *http.Request, m *jsonrpc.Message, in f
 }
 
 // initializeRefused answers with the error: there is no session, so no event has an id. The status is 200
-// unless the server behind the bridge asks for credentials (translation.md 13, pass-through mode).
+// unless the server behind the bridge asks for credentials (translation.md 13, pass-through mode), or there is no room for a
+// further session: 503 then, so that proxies and clients that can wait do.
 func (c *carrier) initializeRefused(response []byte, err error, in form) {
 	f, ok := errors.AsType[*exchange.Failure](err)
 	switch {
 	case ok && f.Challenge != "":
 		c.answer(response, answer{status: f.Status, challenge: f.Challenge})
+	case ok && f.RetryAfter > 0:
+		c.answer(response, answer{status: http.StatusServiceUnavailable, retryAfter: f.RetryAfter})
 	case in.json:
 		c.json(http.StatusOK, response)
 	default:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/negotiate"
@@ -106,6 +107,18 @@ func TestInitializeRefusedUpstream(t *testing.T) {
 			r := b.post(initialize("2025-06-18"), "Accept: text/event-stream")
 			want(t, "as a stream", r.body, message("", c.want)+"\n")
 		})
+	}
+}
+
+// No room for a further session behind the bridge: the status says so too, and when to come again.
+func TestInitializeBusyUpstream(t *testing.T) {
+	b := newBed(t, &script{open: func(context.Context, exchange.Client) error {
+		return &exchange.Failure{Reason: exchange.ReasonBusy, RetryAfter: 5 * time.Second}
+	}}, streamable.Options{})
+	r := b.post(initialize("2025-11-25"))
+	if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "5" || r.header.Get("Mcp-Session-Id") != "" ||
+		!strings.Contains(r.body, `"reason":"upstream_busy"`) {
+		t.Errorf("got %d, Retry-After %q: %s", r.status, r.header.Get("Retry-After"), r.body)
 	}
 }
 
