@@ -65,7 +65,7 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 		return nil, err
 	}
 	_, overHTTP := up.(*upstream.Remote)
-	b.translated = translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info(), UpstreamHTTP: overHTTP})
+	b.translated = translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info(), UpstreamHTTP: overHTTP, Suspend: s.Translation})
 	h := b.ledger.Handler(b.translated)
 	b.mcp = streamable.New(h, s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.observe)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/internal/guard"
+	"github.com/mcp-dualstack/bridge/translate"
 )
 
 // Default paths.
@@ -88,8 +89,13 @@ type Options struct {
 	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said
 	AcceptRawName bool // accept Mcp-Name that should have been encoded (translation.md 11)
 
-	Version string       // of the program, named where the bridge speaks for itself; empty: unknown
-	Logger  *slog.Logger // nil: silent
+	Version string // of the program, named where the bridge speaks for itself; empty: unknown
+	// Translation configures how calls of 2026-07-28 clients wait for their user in front of a handshake-era server:
+	// bounds, the keys of requestState (several replicas need the same), tools that may be run again. The zero value
+	// has the defaults of translation.md 17 and a random key.
+	Translation translate.SuspendOptions
+
+	Logger *slog.Logger // nil: silent
 }
 
 // settings are Options after validation, with defaults filled in.
@@ -111,7 +117,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.Translation.Check())
 }
 
 func (s *settings) checkPublicURL() error {

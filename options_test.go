@@ -3,6 +3,8 @@ package bridge
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-dualstack/bridge/translate"
 )
 
 func TestOptionsReportEveryProblemAtOnce(t *testing.T) {
@@ -15,6 +17,7 @@ func TestOptionsReportEveryProblemAtOnce(t *testing.T) {
 		TrustedProxies: []string{"10.0.0.0/8", "proxy"},
 		KeepAlive:      -1,
 		MaxCalls:       -1,
+		Translation:    translate.SuspendOptions{Secrets: [][]byte{[]byte("short")}},
 	}
 	err := o.Check()
 	if err == nil {
@@ -28,7 +31,7 @@ func TestOptionsReportEveryProblemAtOnce(t *testing.T) {
 			t.Errorf("not reported: %s\nin %v", want, err)
 		}
 	}
-	if got, want := strings.Count(err.Error(), "\n")+1, 8; got != want {
+	if got, want := strings.Count(err.Error(), "\n")+1, 9; got != want {
 		t.Errorf("got %d problems, want %d: %v", got, want, err)
 	}
 }
