@@ -147,7 +147,7 @@ func (m *member) callShared(ctx context.Context, req exchange.Request, back exch
 		m.calls[c] = struct{}{}
 	}
 	m.mu.Unlock()
-	defer m.remove(c)
+	defer m.retire(ctx, c)
 	if err := m.announce(ctx); err != nil {
 		return exchange.Response{}, err
 	}
@@ -157,6 +157,18 @@ func (m *member) callShared(ctx context.Context, req exchange.Request, back exch
 		}
 	}
 	return m.sess.Call(ctx, req, c)
+}
+
+// retire takes a call out that has ended. One that was cancelled counts on until the server has done with it: what it
+// still asks would be taken for a question of the call beside it.
+func (m *member) retire(ctx context.Context, c *sharedCall) {
+	if ctx.Err() != nil && !m.p.linked {
+		s, ok := m.sess.(settler)
+		if ok && m.p.spawn(func() { m.p.settled(s); m.remove(c) }) { // bounded by ghostLife
+			return
+		}
+	}
+	m.remove(c)
 }
 
 func (m *member) remove(c *sharedCall) {
@@ -197,7 +209,7 @@ func (m *member) Call(ctx context.Context, req exchange.Request) (exchange.Respo
 	if l != nil {
 		return l.Call(ctx, req)
 	}
-	if count != 1 || only.back == nil {
+	if count != 1 || only.back == nil || only.ctx.Err() != nil {
 		return refuseQuestion(req.Method, count > 1), nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
