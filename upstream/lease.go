@@ -193,6 +193,13 @@ func (c *sharedCall) Call(ctx context.Context, req exchange.Request) (exchange.R
 	return c.back.Call(ctx, req)
 }
 
+func (c *sharedCall) attribute() exchange.Peer {
+	if !c.m.p.linked {
+		return c.m.attribute()
+	}
+	return c
+}
+
 // Notify passes on what is certainly about this call: its progress, and what came with it.
 func (c *sharedCall) Notify(ctx context.Context, note exchange.Request) error {
 	if c.back == nil || !c.m.p.linked && note.Method != "notifications/progress" || !audible(note, c.level) {
@@ -201,23 +208,44 @@ func (c *sharedCall) Notify(ctx context.Context, note exchange.Request) error {
 	return c.back.Notify(ctx, note)
 }
 
-// Call is asked what belongs to no call that the session knows of. Whose question it is is certain
+// Call is asked what belongs to no call that the session knows of.
+func (m *member) Call(ctx context.Context, req exchange.Request) (exchange.Response, error) {
+	return m.attribute().Call(ctx, req)
+}
+
+// attribute returns who is asked what belongs to no call that the session knows of. Whose question it is is certain
 // when one call is in flight that may be interrupted; its client learns of it and decides. Otherwise it is refused
 // (translation.md 7.3.8, 7.3.10).
-func (m *member) Call(ctx context.Context, req exchange.Request) (exchange.Response, error) {
+func (m *member) attribute() exchange.Peer {
 	l, only, count := m.attribution()
-	if l != nil {
-		return l.Call(ctx, req)
+	switch {
+	case l != nil:
+		return l
+	case count != 1 || only.back == nil || only.ctx.Err() != nil:
+		return nobody{several: count > 1}
 	}
-	if count != 1 || only.back == nil || only.ctx.Err() != nil {
-		return refuseQuestion(req.Method, count > 1), nil
-	}
+	return soleCall{only}
+}
+
+// A soleCall is the peer of the one call that a question can belong to.
+type soleCall struct{ *sharedCall }
+
+func (c soleCall) Call(ctx context.Context, req exchange.Request) (exchange.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(only.ctx, func() { cancel(context.Cause(only.ctx)) })
+	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	defer stop()
-	return only.back.Call(ctx, req)
+	return c.back.Call(ctx, req)
 }
+
+// nobody refuses questions.
+type nobody struct{ several bool }
+
+func (n nobody) Call(_ context.Context, req exchange.Request) (exchange.Response, error) {
+	return refuseQuestion(req.Method, n.several), nil
+}
+
+func (nobody) Notify(context.Context, exchange.Request) error { return nil }
 
 // attribution returns the call that has the session for itself, or how many share it that may be
 // interrupted and one of these.

@@ -252,3 +252,27 @@ func TestMayAskAndMask(t *testing.T) {
 			"0 tools/list {}", `0 tools/call {"name":"other"}`, `1 tools/call {"name":"deploy"}`, `0 prompts/get {"name":"deploy"}`}, "\n"))
 	})
 }
+
+// What the server still asks because of a cancelled call on a shared session is not taken for a question of the call
+// beside it, as long as the server has not answered the cancelled one.
+func TestQuestionOfACancelledCallOnASharedSession(t *testing.T) {
+	inStub(t, translated, silently, func(s *stub) {
+		cancelled := call(s.client(modern("a", `{}`)), "tools/call", "", asker(nil))
+		s.said()
+		cancelled.cancel(context.Canceled)
+		<-cancelled.done
+		s.said()
+		asked := false
+		beside := call(s.client(modern("a", `{}`)), "tools/call", "", &exchangetest.Peer{Answer: func(context.Context, exchange.Request) (exchange.Response, error) {
+			asked = true
+			return exchange.Response{Result: []byte(`{}`)}, nil
+		}})
+		s.said()
+		s.wire(0).say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+		synctest.Wait()
+		equal(t, "asked", asked, false)
+		equal(t, "answer", strings.Contains(s.said(), "-32602"), true)
+		beside.cancel(context.Canceled)
+		<-beside.done
+	})
+}

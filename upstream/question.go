@@ -23,6 +23,9 @@ type question struct {
 	withdrawn bool          // the server needs no answer any more; guarded by mu of the connection
 }
 
+// An attributor is a peer that knows better who is asked, from what is in flight at that moment.
+type attributor interface{ attribute() exchange.Peer }
+
 // request deals with a request of the server's: ping is answered here, the rest goes to a client.
 func (c *conn) request(m *jsonrpc.Message) {
 	if m.Method == "ping" {
@@ -61,6 +64,9 @@ func (c *conn) accept(m *jsonrpc.Message) (*question, *exchange.Error) {
 		}
 		q.peer, q.call, q.callOver = cl.back, cl, cl.over
 		cl.asked = append(cl.asked, q)
+	}
+	if a, ok := q.peer.(attributor); ok { // here, in the order in which the server speaks
+		q.peer = a.attribute()
 	}
 	if c.questions == nil {
 		c.questions = make(map[string]*question)
