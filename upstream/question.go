@@ -26,6 +26,15 @@ type question struct {
 // An attributor is a peer that knows better who is asked, from what is in flight at that moment.
 type attributor interface{ attribute() exchange.Peer }
 
+// addressed returns who is asked by a question to p. It is called as the question arrives, in the order in which the server
+// speaks: later the call that it belongs to may have ended, and another be the only one.
+func addressed(p exchange.Peer) exchange.Peer {
+	if a, ok := p.(attributor); ok {
+		return a.attribute()
+	}
+	return p
+}
+
 // request deals with a request of the server's: ping is answered here, the rest goes to a client.
 func (c *conn) request(m *jsonrpc.Message) {
 	if m.Method == "ping" {
@@ -65,9 +74,7 @@ func (c *conn) accept(m *jsonrpc.Message) (*question, *exchange.Error) {
 		q.peer, q.call, q.callOver = cl.back, cl, cl.over
 		cl.asked = append(cl.asked, q)
 	}
-	if a, ok := q.peer.(attributor); ok { // here, in the order in which the server speaks
-		q.peer = a.attribute()
-	}
+	q.peer = addressed(q.peer)
 	if c.questions == nil {
 		c.questions = make(map[string]*question)
 	}

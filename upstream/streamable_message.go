@@ -159,6 +159,7 @@ func (s *streamSession) admit(m *jsonrpc.Message, p *post) bool {
 			q.cancel(errCallOver)
 		}
 	}
+	q.peer = addressed(q.peer)
 	s.questions[q.id] = q
 	s.asked++
 	s.wg.Go(func() { s.ask(q) }) // ends with q.ctx at the latest
