@@ -129,6 +129,12 @@ type Observation struct {
 	Addr      netip.Addr // after trusted proxies
 	UserAgent string
 	Detail    string // short and fixed text, such as the reason of a refusal
+
+	// What the retirement had to do with it, in the words of retirement.md 7; empty: nothing. Stage is a stage (open to gone), Point
+	// where the request stood (get, initialize, request or message), Mode that of the brownout window (initialize, calls or hard), empty
+	// outside one. They are set on SeenRefused by a stage (Detail is "STAGE: POINT", with " MODE" in a brownout), SeenWouldRefuse, SeenExempt,
+	// SeenTombstone, SeenTombstoneEnd and SeenNotice.
+	Stage, Point, Mode string
 }
 
 // Kinds of observation.
@@ -144,6 +150,11 @@ const (
 	SeenDropped       = "dropped"         // a message to the client that could not be delivered
 	SeenReattached    = "reattached"      // a client that lost its legacy stream has its session again (retirement.md R8)
 	SeenBound         = "bound"           // a bound was reached; Detail is the name of the option, such as max_sessions
+	SeenWouldRefuse   = "would_refuse"    // at warn: a later stage would have refused this handshake
+	SeenExempt        = "exempt"          // an exemption kept a request from being refused by the stage
+	SeenTombstone     = "tombstone"       // a legacy stream was opened on which everything is refused; in place of SeenStream
+	SeenTombstoneEnd  = "tombstone_end"   // such a stream ended, or an exempt client began a conversation on it
+	SeenNotice        = "notice"          // a legacy client was told of the retirement by a log notification
 )
 
 // A Failure is the error of Open and Call when the bridge knows why there is no answer.
