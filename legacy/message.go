@@ -74,9 +74,10 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 		return badRequest(negotiate.Refused(jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body could not be read to its end"), nil)
 	}
 	var messages []jsonrpc.Message
+	var faults [][]byte // of a batch: what is to be said of malformed elements
 	var refused *refusal
 	if jsonrpc.IsArray(body) {
-		messages, refused = s.scanBatch(body)
+		messages, faults, refused = s.scanBatch(body)
 	} else {
 		messages, refused = scanOne(body)
 	}
@@ -93,6 +94,9 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 	s = f.home(s, messages)
 	s.spoke.Store(true)
 	s.last.Store(time.Now().UnixNano())
+	for _, fault := range faults {
+		s.Finish(fault)
+	}
 	for i := range messages {
 		s.dispatch(&messages[i], r)
 	}
@@ -133,30 +137,39 @@ func scanOne(body []byte) ([]jsonrpc.Message, *refusal) {
 	return []jsonrpc.Message{m}, nil
 }
 
-// scanBatch reads an array (translation.md 2). A fault in one element refuses the whole: nothing has been
-// carried out then, and the client knows.
-func (s *session) scanBatch(body []byte) ([]jsonrpc.Message, *refusal) {
+// scanBatch reads an array, the elements of which are independent of each other (translation.md 2). A malformed one is answered by
+// an error of its own where its id can be read; nobody could tell whose an error without one is on the stream. If none is well
+// formed the whole is refused.
+func (s *session) scanBatch(body []byte) (messages []jsonrpc.Message, faults [][]byte, refused *refusal) {
 	if !s.core.Revision().Has(negotiate.Batching) {
-		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
+		return nil, nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
 			"batches are for sessions that negotiated 2024-11-05 or 2025-03-26; send the messages one by one"), nil)
 	}
 	elems, e := jsonrpc.Split(body)
 	if e != nil {
-		return nil, badRequest(malformed(e), nil)
+		return nil, nil, badRequest(malformed(e), nil)
 	}
-	messages := make([]jsonrpc.Message, len(elems))
-	for i, elem := range elems {
+	var first *refusal
+	for _, elem := range elems {
 		m, e := jsonrpc.Scan(elem)
-		if e != nil {
-			return nil, badRequest(malformed(e), nil)
-		}
-		if m.Method == "initialize" || negotiate.LegacyClaim(&m) {
-			return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
+		switch {
+		case m.Method == "initialize" || negotiate.LegacyClaim(&m):
+			return nil, nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonBatch,
 				"initialize and messages of 2026-07-28 cannot be part of a batch"), nil)
+		case e == nil:
+			messages = append(messages, m)
+			continue
+		case m.ID != nil:
+			faults = append(faults, jsonrpc.AppendError(nil, m.ID, malformed(e)))
 		}
-		messages[i] = m
+		if first == nil {
+			first = badRequest(malformed(e), nil)
+		}
 	}
-	return messages, nil
+	if len(messages) == 0 {
+		return nil, nil, first
+	}
+	return messages, faults, nil
 }
 
 // malformed gives an error of the envelope its reason.

@@ -201,7 +201,10 @@ func TestBatches(t *testing.T) {
 		{"65", "2025-03-26", batch(strings.Split(strings.Repeat(ping+"\n", 65), "\n")[:65]...), 400, 0},
 		{"with initialize", "2025-03-26", batch(ping, initialize("2025-03-26")), 400, 0},
 		{"with a claim", "2025-03-26", batch(ping, `{"jsonrpc":"2.0","id":3,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`), 400, 0},
-		{"with a fault", "2025-03-26", batch(ping, `{"jsonrpc":"2.0","id":null,"method":"x"}`), 400, 0},
+		{"with a fault", "2025-03-26", batch(ping, `{"jsonrpc":"2.0","id":5,"method":"x","params":7}`, list), 202, 3},
+		{"with a fault that nobody could be told of", "2025-03-26", batch(ping, `{"jsonrpc":"2.0","id":null,"method":"x"}`), 202, 1},
+		{"nothing but faults", "2025-03-26", batch(`{"jsonrpc":"2.0","id":5,"method":"x","params":7}`, `7`), 400, 0},
+		{"with a malformed initialize", "2025-03-26", batch(ping, `{"jsonrpc":"2.0","id":5,"method":"initialize","params":7}`), 400, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

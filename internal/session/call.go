@@ -1,8 +1,11 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -14,7 +17,7 @@ const reasonNotInitialized = "not_initialized"
 
 // A call is a client's request in flight.
 type call struct {
-	id     string
+	id     string // callKey of it
 	method string
 	reply  Reply
 	ctx    context.Context // of the running call; ends with the session at the latest
@@ -90,7 +93,7 @@ func (s *Session) admit(m *jsonrpc.Message, reply Reply) (c *call, twin bool, e 
 	case !s.o.Quota.take():
 		return nil, false, negotiate.Refused(jsonrpc.CodeInternal, exchange.ReasonTooManyCalls, "too many calls of all clients are in flight; try again later"), "max_calls_in_total"
 	}
-	c = &call{id: string(m.ID), method: m.Method, reply: reply}
+	c = &call{id: callKey(m.ID), method: m.Method, reply: reply}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	c.wait, c.sent = s.ticket()
 	if s.calls == nil {
@@ -221,11 +224,24 @@ func (s *Session) queueNote() (wait <-chan struct{}, done func(), ok bool) {
 // cancelCall cancels the newest call of the id that has not been cancelled (translation.md 2). It overtakes everything queued:
 // the call may be what the queue waits for.
 func (s *Session) cancelCall(params []byte) {
-	id := string(jsonrpc.Get(params, "requestId"))
+	id := callKey(jsonrpc.Get(params, "requestId"))
 	reason, _ := jsonrpc.String(jsonrpc.Get(params, "reason"))
 	if c := s.newest(id); c != nil {
 		c.cancel(&exchange.CancelError{Reason: reason})
 	}
+}
+
+// callKey returns what calls are told apart by: the text of a number, and of a string what it says, for the same string may be
+// escaped in several ways. A string that says nothing certain (a lone surrogate) is its text.
+func callKey(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	s, ok := jsonrpc.String(raw)
+	if !ok || strings.ContainsRune(s, utf8.RuneError) {
+		return `\` + string(raw)
+	}
+	return `"` + s + `"`
 }
 
 // newest returns the newest call of the id that the client has not cancelled, and marks it as cancelled.

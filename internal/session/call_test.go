@@ -288,3 +288,38 @@ func TestReservedMetaGoes(t *testing.T) {
 		out.want(t, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	})
 }
+
+// An id is the value that the text says (JSON-RPC 2.0, 4): encoders escape strings in different ways, even within one client.
+func TestCancelComparesIDsByValue(t *testing.T) {
+	for _, c := range []struct {
+		name, id, cancel string
+		want             bool
+	}{
+		{"the same text", `"ab"`, `"ab"`, true},
+		{"escaped in the request", `"\u0061b"`, `"ab"`, true},
+		{"escaped in the cancellation", `"a/b"`, `"a\/b"`, true},
+		{"escaped in two ways", `"\u00e9\n"`, `"é\u000a"`, true},
+		{"a pair of surrogates", `"\ud83d\ude00"`, `"😀"`, true},
+		{"a number is no string", `"1"`, `1`, false},
+		{"an escaped digit is no number", `1`, `"\u0031"`, false},
+		{"other strings", `"a\"b"`, `"a\\b"`, false},
+		{"lone surrogates are not one another", `"\ud800"`, `"\ud801"`, false},
+		{"nor what they are written like", `"\ud800"`, `"\\ud800"`, false},
+		{"but themselves", `"\ud800"`, `"\ud800"`, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate("a")
+				s, _ := begun(t, g, nil)
+				var out outlet
+				request(t, s, c.id, "a", &out)
+				synctest.Wait()
+				cancelID(t, s, c.cancel)
+				synctest.Wait()
+				if got := len(out.take()) == 1; got != c.want {
+					t.Errorf("cancelled: got %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}

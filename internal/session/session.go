@@ -82,7 +82,7 @@ type Session struct {
 	caps     capabilities
 	up       exchange.Session
 	openErr  error              // why up is nil after a handshake
-	calls    map[string][]*call // by raw id, oldest first
+	calls    map[string][]*call // by callKey, oldest first
 	inFlight []*call            // oldest first
 	asked    map[string]*question
 	lastID   int64
