@@ -40,10 +40,8 @@ type conn struct {
 	ended     error              // why the connection is over; nil while it is not
 	lastID    int64
 	calls     map[int64]*call
-	questions map[string]*question // by the server's raw id
-	asked     int                  // questions that have not been answered
+	questions questions
 	ghosts    ghosts
-	quiet     chan struct{} // closed when the last ghost has been answered; nil when nobody waits
 }
 
 // A call is a request that waits for the server. Its fields do not change but for asked, which mu of

@@ -135,7 +135,7 @@ type sharedCall struct {
 }
 
 // callShared makes a call on a session that others use too.
-func (m *member) callShared(ctx context.Context, req exchange.Request, back exchange.Peer, level int) (exchange.Response, error) {
+func (m *member) callShared(ctx context.Context, req exchange.Request, back exchange.Peer, level int) (resp exchange.Response, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &sharedCall{m: m, method: req.Method, ctx: ctx, back: back, level: level, suspendable: suspendable(req.Method)}
@@ -147,7 +147,7 @@ func (m *member) callShared(ctx context.Context, req exchange.Request, back exch
 		m.calls[c] = struct{}{}
 	}
 	m.mu.Unlock()
-	defer m.retire(ctx, c)
+	defer func() { m.retire(c, err) }()
 	if err := m.announce(ctx); err != nil {
 		return exchange.Response{}, err
 	}
@@ -159,10 +159,10 @@ func (m *member) callShared(ctx context.Context, req exchange.Request, back exch
 	return m.sess.Call(ctx, req, c)
 }
 
-// retire takes a call out that has ended. One that was cancelled counts on until the server has done with it: what it
-// still asks would be taken for a question of the call beside it.
-func (m *member) retire(ctx context.Context, c *sharedCall) {
-	if ctx.Err() != nil && !m.p.linked {
+// retire takes a call out that has ended with err. One that was cancelled, by its client or for its time, counts on until
+// the server has done with it: what it still asks would be taken for a question of the call beside it.
+func (m *member) retire(c *sharedCall, err error) {
+	if err != nil {
 		s, ok := m.sess.(settler)
 		if ok && m.p.spawn(func() { m.p.settled(s); m.remove(c) }) { // bounded by ghostLife
 			return

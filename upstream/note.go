@@ -63,15 +63,23 @@ func (c *conn) addressee(m *jsonrpc.Message) exchange.Peer {
 	if c.revision.Modern() {
 		return c.modernAddressee(m)
 	}
-	switch m.Method {
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
-		"notifications/resources/updated", "notifications/elicitation/complete", "notifications/tasks/status":
+	if ofSession(m.Method) {
 		return c.back
 	}
 	if cl := c.only(); cl != nil && cl.back != nil {
 		return cl.back
 	}
 	return c.back
+}
+
+// ofSession reports whether a notification is about the session, whatever it comes beside.
+func ofSession(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+		"notifications/resources/updated", "notifications/elicitation/complete", "notifications/tasks/status":
+		return true
+	}
+	return false
 }
 
 // modernAddressee attributes on a connection that many clients share. The caller holds mu.
@@ -112,19 +120,12 @@ const methodListen = "subscriptions/listen"
 // withdraw takes a cancellation of the server's: of a question, or on a modern connection of a listen,
 // which it ends.
 func (c *conn) withdraw(params []byte) {
-	raw := jsonrpc.Get(params, "requestId")
-	reason, _ := jsonrpc.String(jsonrpc.Get(params, "reason"))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if q := c.questions[string(raw)]; q != nil {
-		q.withdrawn = true
-		q.cancel(&exchange.CancelError{Reason: reason})
+	if c.questions.withdraw(params) || !c.revision.Modern() {
 		return
 	}
-	if !c.revision.Modern() {
-		return
-	}
-	id, _ := ownID(raw)
+	id, _ := ownID(jsonrpc.Get(params, "requestId"))
 	if cl := c.calls[id]; cl != nil && cl.method == methodListen {
 		c.finish(cl, outcome{resp: exchange.Response{Result: []byte(`{"resultType":"complete"}`)}})
 	}

@@ -35,39 +35,12 @@ func addressed(p exchange.Peer) exchange.Peer {
 	return p
 }
 
-// request deals with a request of the server's: ping is answered here, the rest goes to a client.
-func (c *conn) request(m *jsonrpc.Message) {
-	if m.Method == "ping" {
-		c.answer(jsonrpc.AppendResult(nil, m.ID, nil))
-		return
-	}
-	q, refusal := c.accept(m)
-	if refusal != nil {
-		c.noise.report("request refused: "+m.Method, nil)
-		c.answer(jsonrpc.AppendError(nil, m.ID, refusal))
-		return
-	}
-	if q != nil {
-		c.wg.Go(func() { c.ask(q) }) // ends with q.ctx at the latest, and run waits for it
-	}
-}
-
-// accept enters a question and decides who is asked: with exactly one call in flight its client on
-// that call's stream, otherwise the standing stream (translation.md 9).
-func (c *conn) accept(m *jsonrpc.Message) (*question, *exchange.Error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.ended != nil:
-		return nil, nil
-	case c.revision.Modern(): // 2026-07-28 stdio, Receiving Messages: servers must not
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "Method not found: a client of 2026-07-28 answers no requests")
-	case c.asked >= c.o.MaxQuestions:
-		return nil, negotiate.Refused(jsonrpc.CodeInternal, reasonTooManyQuestions, "too many requests to the client wait for an answer")
-	}
-	q := &question{id: string(m.ID), method: m.Method, params: m.Params, peer: c.back}
-	q.ctx, q.cancel = context.WithCancelCause(c.ctx)
-	if cl := c.only(); cl != nil && cl.back != nil {
+// newQuestion returns the question in m, which ends with ctx: it is put to the peer of the call that it belongs to, and to back
+// if there is none. The mutex of the connection guards it all.
+func newQuestion(ctx context.Context, m *jsonrpc.Message, back exchange.Peer, cl *call) *question {
+	q := &question{id: string(m.ID), method: m.Method, params: m.Params, peer: back}
+	q.ctx, q.cancel = context.WithCancelCause(ctx)
+	if cl != nil && cl.back != nil {
 		if cl.over == nil {
 			cl.over = make(chan struct{})
 		}
@@ -75,63 +48,78 @@ func (c *conn) accept(m *jsonrpc.Message) (*question, *exchange.Error) {
 		cl.asked = append(cl.asked, q)
 	}
 	q.peer = addressed(q.peer)
-	if c.questions == nil {
-		c.questions = make(map[string]*question)
-	}
-	c.questions[q.id] = q
-	c.asked++
-	return q, nil
+	return q
 }
 
-const reasonTooManyQuestions = "too_many_questions"
-
-// ask puts the question and writes the answer.
-func (c *conn) ask(q *question) {
-	defer q.cancel(nil)
-	var resp exchange.Response
-	err := error(exchange.Fail(exchange.ReasonNoChannel, nil))
+// put asks and returns what came of it. Is the call that the question belongs to cancelled, or its client gone, that is not before
+// the server knows of the cancellation: one that hears of it first ends its work at once (translation.md 7.3.6). ended is
+// the end of the connection.
+func (q *question) put(ended <-chan struct{}) (resp exchange.Response, err error) {
+	err = exchange.Fail(exchange.ReasonNoChannel, nil)
 	if q.peer != nil {
 		resp, err = q.peer.Call(q.ctx, exchange.Request{Method: q.method, Params: q.params})
 	}
-	c.afterCancellation(q, err)
-	if c.forget(q) {
-		return
-	}
-	c.answer(appendAnswer([]byte(q.id), q.method, resp, err))
-}
-
-// afterCancellation waits until the cancellation of the question's call has been handed over, if that
-// is why there is no better answer: a server that hears of it first ends its work at once
-// (translation.md 7.3.6). The client may have gone before its call was told, hence the second case.
-func (c *conn) afterCancellation(q *question, err error) {
 	if q.call == nil {
-		return
+		return resp, err
 	}
-	_, gone := errors.AsType[*exchange.CancelError](err)
-	if q.call.ctx.Err() == nil && !gone {
-		return
+	// The client may have gone before its call was told, so the error counts too.
+	if _, gone := errors.AsType[*exchange.CancelError](err); !gone && q.call.ctx.Err() == nil {
+		return resp, err
 	}
 	t := time.NewTimer(cancellationWait)
 	defer t.Stop()
 	select {
 	case <-q.callOver:
-	case <-c.ctx.Done():
+	case <-ended:
 	case <-t.C:
 	}
+	return resp, err
 }
 
 const cancellationWait = time.Second
 
-// forget takes the question out and reports whether the server has withdrawn it.
-func (c *conn) forget(q *question) (withdrawn bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked--
-	if c.questions[q.id] == q {
-		delete(c.questions, q.id)
+// questions are those of a connection that have not been answered. The zero value is none; the mutex of the connection guards
+// them.
+type questions struct {
+	byID  map[string]*question // by the server's raw id
+	count int                  // those with an id that another has taken over included
+}
+
+func (l *questions) add(q *question) {
+	if l.byID == nil {
+		l.byID = make(map[string]*question)
+	}
+	l.byID[q.id] = q
+	l.count++
+}
+
+// forget takes a question out and reports whether the server has withdrawn it.
+func (l *questions) forget(q *question) (withdrawn bool) {
+	l.count--
+	if l.byID[q.id] == q {
+		delete(l.byID, q.id)
 	}
 	return q.withdrawn
 }
+
+// withdraw takes the params of a notifications/cancelled and reports whether they are about a question.
+func (l *questions) withdraw(params []byte) bool {
+	q := l.byID[string(jsonrpc.Get(params, "requestId"))]
+	if q == nil {
+		return false
+	}
+	reason, _ := jsonrpc.String(jsonrpc.Get(params, "reason"))
+	q.withdrawn = true
+	q.cancel(&exchange.CancelError{Reason: reason})
+	return true
+}
+
+// tooManyQuestions refuses a question over Options.MaxQuestions.
+func tooManyQuestions() *exchange.Error {
+	return negotiate.Refused(jsonrpc.CodeInternal, reasonTooManyQuestions, "too many requests to the client wait for an answer")
+}
+
+const reasonTooManyQuestions = "too_many_questions"
 
 // appendAnswer returns the response to a question. Nobody's answer is a cancelled elicitation; the other
 // requests know only errors for it (translation.md 7.3.6, 9).

@@ -104,7 +104,7 @@ func (c *conn) response(m *jsonrpc.Message) {
 func (c *conn) settle(id int64, a outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.exorcise(id)
+	c.ghosts.drop(id)
 	if cl := c.calls[id]; cl != nil {
 		c.finish(cl, a)
 	}

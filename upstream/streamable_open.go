@@ -20,7 +20,7 @@ func openStream(ctx context.Context, l *leg, o *Options, c exchange.Client, spaw
 		noise:   &noise{log: o.Logger, level: slog.LevelWarn, text: "upstream said something unexpected"},
 		lost:    make(chan struct{}),
 		greeted: make(chan struct{}),
-		calls:   make(map[int64]*post), questions: make(map[string]*question),
+		calls:   make(map[int64]*post),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if err := s.handshake(ctx, c); err != nil {

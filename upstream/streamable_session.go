@@ -39,11 +39,12 @@ type streamSession struct {
 	revision  negotiate.Revision // None until the handshake is done
 	lastID    int64
 	calls     map[int64]*post
-	questions map[string]*question // by the server's raw id
-	asked     int                  // questions that have not been answered
-	replies   int                  // answers of the connector's own on their way
-	greeting  *greeting            // nil before the first attempt
-	listening bool                 // the standing stream is open
+	questions questions
+	ghosts    ghosts
+	lingering int       // responses of cancelled calls that are still read
+	replies   int       // answers of the connector's own on their way
+	greeting  *greeting // nil before the first attempt
+	listening bool      // the standing stream is open
 }
 
 // A greeting is an attempt to send notifications/initialized.

@@ -1,0 +1,4 @@
+package upstream
+
+// MaxLingering is for tests of the bound.
+const MaxLingering = maxLingering
