@@ -14,11 +14,22 @@ import (
 // or goes away; members may be added under the same one.
 const ReportSchema = "bridge.report/1"
 
-// A Report is what a ledger holds. The zero times are unknown.
+// A Report is what a ledger holds and what follows from it. The zero times are unknown.
 type Report struct {
 	Schema      string      `json:"schema"`
 	GeneratedAt time.Time   `json:"generated_at"`
+	Verdict     Verdict     `json:"verdict"`
+	Target      string      `json:"target"` // the stage that the verdict is about
+	Stage       Stage       `json:"stage"`
 	Observation Observation `json:"observation"`
+	Window      Window      `json:"window"`
+	Identities  []Identity  `json:"identities"` // who would break first
+	Blockers    []Finding   `json:"blockers"`
+	Doubts      []Finding   `json:"doubts"` // what makes the evidence insufficient
+	Warnings    []Finding   `json:"warnings"`
+	Policy      Policy      `json:"policy"`
+	Simulation  *Simulation `json:"simulation,omitempty"`
+	Digest      string      `json:"digest"`     // SHA-256 in hexadecimal of all but generated_at and this
 	Transports  []Total     `json:"transports"` // http_sse first
 	Revisions   []Total     `json:"revisions"`  // per transport and negotiated revision, oldest first
 	Clients     []Client    `json:"clients"`    // http_sse first, then the last seen first
@@ -31,6 +42,12 @@ type Observation struct {
 	To        time.Time `json:"to,omitzero"`   // when it was last written, or the moment of the report if it is a server's own
 	LastFlush time.Time `json:"last_flush,omitzero"`
 
+	Days     int       `json:"days"`     // whole days from From to To
+	Gaps     []Gap     `json:"gaps"`     // of the last 400 days, oldest first
+	Replicas []Replica `json:"replicas"` // the ledgers that were put together
+
+	// Evicted has what identities did for which there was no room, per transport. Any of HTTP+SSE in the window voids the verdict.
+	Evicted []Total `json:"evicted"`
 	// Overflow has what clients beyond Options.MaxClients did, per transport. Empty: there was room for all.
 	Overflow []Total `json:"overflow"`
 	// MovedAside is the name of a damaged file whose place this one took, if any: what it recorded is not in here.
@@ -115,8 +132,10 @@ func newReport(c *content, now, to time.Time) Report {
 		GeneratedAt: now.UTC().Truncate(time.Millisecond),
 		Observation: Observation{
 			From: moment(c.from), To: to.UTC().Truncate(time.Millisecond), LastFlush: moment(c.flushed),
-			Overflow: []Total{}, MovedAside: c.movedAside,
+			Gaps: []Gap{}, Replicas: []Replica{}, Evicted: []Total{}, Overflow: []Total{}, MovedAside: c.movedAside,
 		},
+		Verdict: Insufficient, Target: "gone", Stage: Stage{Name: "open"}, Policy: DefaultPolicy(),
+		Identities: []Identity{}, Blockers: []Finding{}, Doubts: []Finding{}, Warnings: []Finding{},
 		Transports: []Total{}, Revisions: []Total{}, Clients: []Client{}, Evidence: []Evidence{},
 	}
 	for k, t := range c.clients {
