@@ -94,7 +94,7 @@ func (d *drive) Call(ctx context.Context, req exchange.Request, back exchange.Pe
 	switch req.Method {
 	case "ping":
 		return exchange.Response{Result: []byte("{}")}, nil
-	case "logging/setLevel":
+	case methodSetLevel:
 		return d.setLevel(req.Params), nil
 	case "resources/subscribe":
 		return d.subscribe(ctx, req.Params)
@@ -112,19 +112,28 @@ func (d *drive) Call(ctx context.Context, req exchange.Request, back exchange.Pe
 
 // setLevel is logging/setLevel (translation.md 6.5): the level travels with every later request.
 func (d *drive) setLevel(params []byte) exchange.Response {
-	if jsonrpc.Get(d.server.Capabilities, "logging") == nil {
-		return exchange.Response{Error: negotiate.Refused(jsonrpc.CodeMethodNotFound, negotiate.ReasonUnknownMethod,
-			"Method not found: the server does not send log messages")}
+	if e := refusedLevel(d.server.Capabilities, params); e != nil {
+		return exchange.Response{Error: e}
 	}
 	level, _ := jsonrpc.String(jsonrpc.Get(params, "level"))
-	if !negotiate.ValidLogLevel(level) {
-		return exchange.Response{Error: negotiate.Refused(jsonrpc.CodeInvalidParams, negotiate.ReasonLogLevel,
-			"Invalid params: level is none of debug, info, notice, warning, error, critical, alert, emergency")}
-	}
 	d.mu.Lock()
 	d.level = level
 	d.mu.Unlock()
 	return exchange.Response{Result: []byte("{}")}
+}
+
+// refusedLevel returns the error of a logging/setLevel that no server of these ServerCapabilities can obey, nil if it may
+// (translation.md 6.5).
+func refusedLevel(caps, params []byte) *exchange.Error {
+	if jsonrpc.IsNull(jsonrpc.Get(caps, "logging")) {
+		return negotiate.Refused(jsonrpc.CodeMethodNotFound, negotiate.ReasonUnknownMethod,
+			"Method not found: the server does not send log messages")
+	}
+	if level, _ := jsonrpc.String(jsonrpc.Get(params, "level")); !negotiate.ValidLogLevel(level) {
+		return negotiate.Refused(jsonrpc.CodeInvalidParams, negotiate.ReasonLogLevel,
+			"Invalid params: level is none of debug, info, notice, warning, error, critical, alert, emergency")
+	}
+	return nil
 }
 
 // subscribe is resources/subscribe (translation.md 6.4): it is answered when the server has acknowledged the URI.

@@ -37,6 +37,11 @@ func brokenOff(method, reason, text string) exchange.Response {
 	return exchange.Response{Result: jsonrpc.Set(jsonrpc.Set(nil, content, "content"), []byte("true"), "isError")}
 }
 
+// refusedHeaders is the failure of a request whose headers, made by the bridge, a modern server refused (translation.md 11).
+func refusedHeaders(e *exchange.Error) error {
+	return &exchange.Failure{Reason: reasonHeaders, Message: "the server behind the bridge refused the headers made for this request", Err: e}
+}
+
 // recoded returns an error of the server's under a code the client knows, with the server's own in
 // data.bridge.upstreamCode beside the members of its data (translation.md 13).
 func recoded(e *exchange.Error, code int) *exchange.Error {

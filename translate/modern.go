@@ -47,7 +47,7 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 	case err != nil:
 		return resp, err
 	case resp.Error != nil:
-		return s.refusal(resp)
+		return s.refusal(req, resp)
 	case s.undeclaredTask(req, resp.Result):
 		return exchange.Response{}, exchange.Fail(exchange.ReasonInvalid, errors.New("a task for a client that did not declare the extension"))
 	}
@@ -59,9 +59,14 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 }
 
 // refusal passes the server's error on, unless it is none that its revision allows (translation.md 6.6, 13).
-func (s *modernSession) refusal(resp exchange.Response) (exchange.Response, error) {
-	if resp.Error.Code == jsonrpc.CodeURLElicitation {
+func (s *modernSession) refusal(req exchange.Request, resp exchange.Response) (exchange.Response, error) {
+	switch resp.Error.Code {
+	case jsonrpc.CodeURLElicitation:
 		return exchange.Response{}, exchange.Fail(exchange.ReasonInvalid, resp.Error)
+	case jsonrpc.CodeHeaderMismatch: // about headers that the bridge made, and made again
+		return exchange.Response{}, refusedHeaders(resp.Error)
+	case jsonrpc.CodeResourceNotFound:
+		return exchange.Response{Error: modernError(req.Method, req.Params, resp.Error)}, nil
 	}
 	return resp, nil
 }

@@ -19,16 +19,19 @@ type sameSession struct {
 
 func newSame(h *handler, c exchange.Client, s exchange.Session) *sameSession {
 	server := s.Server()
-	same := &sameSession{Session: s, pay: h.payload(c.Revision, server.Revision), caps: readDeclared(c.Capabilities), server: server}
 	if server.Served == 0 {
-		same.server.Served = negotiate.All
+		server.Served = negotiate.All
 	}
+	server = h.presentable(server)
+	same := &sameSession{Session: s, pay: h.payload(c.Revision, server.Revision), caps: readDeclared(c.Capabilities), server: server}
 	if !same.pay.bridgesTasks() {
 		same.server.Capabilities = jsonrpc.Delete(server.Capabilities, "tasks")
 		same.server.Initialize = jsonrpc.Delete(server.Initialize, "capabilities", "tasks")
 	}
 	return same
 }
+
+const methodSetLevel = "logging/setLevel"
 
 // Server says who answers. The tasks capability is there only where tasks pass (translation.md 10).
 func (s *sameSession) Server() exchange.Server { return s.server }
@@ -41,6 +44,11 @@ func (s *sameSession) Call(ctx context.Context, req exchange.Request, back excha
 		}
 		if req.Method == "tools/call" {
 			req.Params = jsonrpc.Delete(req.Params, "task")
+		}
+	}
+	if req.Method == methodSetLevel {
+		if e := refusedLevel(s.server.Capabilities, req.Params); e != nil {
+			return exchange.Response{Error: e}, nil
 		}
 	}
 	resp, err := s.Session.Call(ctx, req, s.pay.asking(back))

@@ -30,7 +30,7 @@ type suspendSession struct {
 
 // newSuspend returns the session of a modern client with the legacy server of s (translation.md 7.1 to 7.3).
 func newSuspend(h *handler, c exchange.Client, s exchange.Session) (exchange.Session, error) {
-	server := s.Server()
+	server := readable(s.Server())
 	return &suspendSession{
 		s: h.suspender, below: s, server: modernServer(server), schemas: h.schemas, client: c,
 		declared: readDeclared(c.Capabilities), principal: hashPrincipal(c.Principal),
@@ -281,7 +281,7 @@ func (s *suspendSession) raise(ctx context.Context, v *visit) {
 		return
 	}
 	params := jsonrpc.Set(nil, jsonrpc.Quote(levels[v.level-1]), "level")
-	resp, err := s.below.Call(ctx, exchange.Request{Method: "logging/setLevel", Params: params}, silent{})
+	resp, err := s.below.Call(ctx, exchange.Request{Method: methodSetLevel, Params: params}, silent{})
 	if err == nil && resp.Error != nil {
 		err = resp.Error
 	}

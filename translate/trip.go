@@ -150,7 +150,7 @@ func (t *trip) refusal(e *exchange.Error) (exchange.Response, error) {
 	case jsonrpc.CodeUnsupportedVersion:
 		return exchange.Response{}, exchange.Fail(exchange.ReasonVersion, e)
 	case jsonrpc.CodeHeaderMismatch:
-		return exchange.Response{}, &exchange.Failure{Reason: reasonHeaders, Message: "the server behind the bridge refused the headers made for this request", Err: e}
+		return exchange.Response{}, refusedHeaders(e)
 	case jsonrpc.CodeURLElicitation: // not a word of its revision (translation.md 6.6)
 		return exchange.Response{}, exchange.Fail(exchange.ReasonInvalid, e)
 	case jsonrpc.CodeInvalidParams:
