@@ -3,10 +3,14 @@
 GO          ?= go
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# What is known on a fixed day, so that the check fails by a change here only; VULNDB=golang.org/x/vulndb@latest asks about today.
+VULNDB      ?= golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
+TOOLCHAIN   := $(shell awk '$$1 == "toolchain" { print $$2 }' go.mod)
 FUZZTIME    ?= 5s
 BENCHTIME   ?= 1s
 
-.PHONY: help run build test check format vet staticcheck imports race nolegacy fuzz bench interop conformance streams clean
+.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,13 +19,13 @@ run: ## serve the built-in demo server on 127.0.0.1:8420; ARGS="-- COMMAND" wrap
 	@$(GO) run ./cmd/bridge serve $(ARGS)
 
 build: ## build bin/bridge
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.released=$(VERSION)' -o bin/bridge ./cmd/bridge
+	GOTOOLCHAIN=$(TOOLCHAIN) CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.released=$(VERSION)' -o bin/bridge ./cmd/bridge
 
 test: ## run all tests, those against other people's SDKs too
 	$(GO) test ./...
 	cd internal/thirdparty && $(GO) test ./...
 
-check: format vet staticcheck imports race nolegacy ## run what review runs
+check: format vet staticcheck vuln imports race nolegacy ## run what review runs
 
 format: ## list files that gofmt would change, and fail if there are any
 	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$files" || { echo "gofmt would change:"; echo "$$files"; exit 1; }
@@ -33,6 +37,10 @@ vet: ## go vet, in both builds
 staticcheck: ## staticcheck, in both builds
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags nolegacy ./...
+
+vuln: ## known vulnerabilities in what the program calls, built as a release is; the database comes as a module
+	@db=$$($(GO) mod download -json $(VULNDB) | awk -F '"' '$$2 == "Dir" { print $$4 }') && \
+	GOTOOLCHAIN=$(TOOLCHAIN) $(GO) run $(GOVULNCHECK) -db "file://$$db/data/osv" ./cmd/bridge
 
 imports: ## check the import table
 	$(GO) test -run 'Imports|Violations|LegacyCanBeDeleted' .

@@ -2,6 +2,8 @@ module github.com/mcp-dualstack/bridge
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/coreos/go-oidc/v3 v3.21.0
