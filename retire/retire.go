@@ -1,12 +1,13 @@
-// Package retire holds the stage of the retirement of the HTTP+SSE routes: the state document, who may change it and how,
-// what a stage means for one request, and the audit log (retirement.md 6).
+// Package retire decides what the retirement of the HTTP+SSE routes means for a request: it holds the state document and its
+// audit log, says who may change it and how, and what a stage does (retirement.md 3 and 6).
 //
 // It serves nothing and records nobody: the root asks it what to do with a request and does it.
 package retire
 
 import (
-	"net/http"
-	"net/netip"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,45 +25,99 @@ const (
 	Gone     Stage = "gone"
 )
 
+// Stages returns the stages in order.
+func Stages() []Stage { return []Stage{Open, Announce, Warn, Brownout, Closed, Drain, Gone} }
+
+// ParseStage returns the stage of that name. The error lists the names.
+func ParseStage(name string) (Stage, error) {
+	if s := Stage(name); s.rank() >= 0 {
+		return s, nil
+	}
+	names := make([]string, 0, len(Stages()))
+	for _, s := range Stages() {
+		names = append(names, string(s))
+	}
+	return "", fmt.Errorf("%q is no stage; the stages are %s", name, strings.Join(names, ", "))
+}
+
+// Reached reports whether s is t or a later stage.
+func (s Stage) Reached(t Stage) bool { return s.rank() >= t.rank() }
+
+// After reports whether s is a later stage than t.
+func (s Stage) After(t Stage) bool { return s.rank() > t.rank() }
+
+// rank is the place of s in the order, -1 for what is no stage.
+func (s Stage) rank() int {
+	switch s {
+	case Open:
+		return 0
+	case Announce:
+		return 1
+	case Warn:
+		return 2
+	case Brownout:
+		return 3
+	case Closed:
+		return 4
+	case Drain:
+		return 5
+	case Gone:
+		return 6
+	}
+	return -1
+}
+
 // A Mode is what a brownout window refuses.
 type Mode string
 
 // The modes of a brownout.
 const (
-	ModeInitialize Mode = "initialize"
-	ModeCalls      Mode = "calls"
-	ModeHard       Mode = "hard"
+	ModeInitialize Mode = "initialize" // new conversations, on the stream
+	ModeCalls      Mode = "calls"      // every request but ping, on the stream
+	ModeHard       Mode = "hard"       // every HTTP request, with a status: some clients do not come back by themselves
 )
+
+func (m Mode) known() bool { return m == ModeInitialize || m == ModeCalls || m == ModeHard }
 
 // A State is the state document. It is immutable: a change makes another.
 type State struct {
 	Version     int64       `json:"version"` // counts changes; zero: never changed
 	Stage       Stage       `json:"stage"`
-	Since       time.Time   `json:"since,omitzero"`
-	By          string      `json:"by,omitempty"`
+	Since       time.Time   `json:"since,omitzero"` // when the stage began
+	By          string      `json:"by,omitempty"`   // who made the last change
 	Reason      string      `json:"reason,omitempty"`
-	Sunset      time.Time   `json:"sunset,omitzero"`      // not before Deprecation
-	Deprecation time.Time   `json:"deprecation,omitzero"` // zero: Since of the first stage after open
-	Brownouts   []Window    `json:"brownouts,omitempty"`
+	Sunset      time.Time   `json:"sunset,omitzero"`      // zero: not decided; else not before Deprecation
+	Deprecation time.Time   `json:"deprecation,omitzero"` // zero: Since of the first stage after open, which the Keeper fills in
+	Brownouts   []Window    `json:"brownouts,omitempty"`  // in order, not overlapping
 	Exemptions  []Exemption `json:"exemptions,omitempty"`
-	Schedule    []Step      `json:"schedule,omitempty"`  // stages to come
+	Schedule    []Step      `json:"schedule,omitempty"`  // stages to come, in order
 	Tombstone   bool        `json:"tombstone,omitempty"` // gone stays on the tombstone (gone.tombstone)
 }
 
-// A Window is one brownout.
+// clone returns a copy of s that may be changed.
+func (s *State) clone() *State {
+	c := *s
+	c.Brownouts = slices.Clone(s.Brownouts)
+	c.Exemptions = slices.Clone(s.Exemptions)
+	c.Schedule = slices.Clone(s.Schedule)
+	return &c
+}
+
+// A Window is one brownout. It works at stage brownout only.
 type Window struct {
 	ID      string    `json:"id"`
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
 	Mode    Mode      `json:"mode"`
 	Percent int       `json:"percent,omitempty"` // of the identities; zero: all
-	Aborted string    `json:"aborted,omitempty"` // why the guard ended it
+	Aborted string    `json:"aborted,omitempty"` // why it was ended early, by the guard or an operator
 }
 
-// An Exemption keeps one identity of the ledger out of refusals.
+// An Exemption keeps one identity of the ledger out of refusals. It works in every stage where the identity is known when the
+// request comes: an identity that needs clientInfo is known from initialize on.
 type Exemption struct {
 	ID     string    `json:"id"`
-	Until  time.Time `json:"until,omitzero"`
+	Until  time.Time `json:"until,omitzero"` // zero: for good
 	Owner  string    `json:"owner,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 }
@@ -71,69 +126,5 @@ type Exemption struct {
 type Step struct {
 	Stage Stage     `json:"stage"`
 	At    time.Time `json:"at"`
-}
-
-// A Point is where a request stands when it is asked about.
-type Point string
-
-// The points (retirement.md 7, legacy_refusals_total).
-const (
-	AtGet        Point = "get"        // GET of the stream
-	AtInitialize Point = "initialize" // initialize or server/discover on a stream
-	AtRequest    Point = "request"    // any other request on a stream but ping
-	AtMessage    Point = "message"    // POST of the message route, before it is read
-)
-
-// An Ask is one question to Decide.
-type Ask struct {
-	Point Point
-	IDs   []string // identities of the ledger that may be meant, the surest first; empty: nobody known yet
-	Fresh bool     // the session began after the stage did (tombstone) and has no conversation
-	Now   time.Time
-}
-
-// A Decision says what the current stage does to a request.
-type Decision struct {
-	Stage       Stage
-	Mode        Mode   // of the active brownout window, else empty
-	Window      string // its ID
-	Refuse      bool
-	WouldRefuse bool      // at warn: a later stage would (counted)
-	Exempt      bool      // an exemption kept it from being refused
-	Code        int       // of the JSON-RPC error: 410 or 503
-	Status      int       // of the HTTP answer where the point has one of its own (405 or 410 at gone, 503 hard), else zero
-	RetryAt     time.Time // end of the window
-	Tombstone   bool      // GET: accept the stream, answer everything with the error
-}
-
-// Decide says what s does with the request. It is pure: it depends on its arguments only.
-func (s *State) Decide(a Ask) Decision { panic("not built") }
-
-// Links are what refusals and headers name.
-type Links struct {
-	Successor string // absolute URL of the Streamable HTTP endpoint, as this client sees it
-	Docs      string // absolute URL of the migration guide, may be empty
-	Policy    string // absolute URL of the sunset policy, may be empty
-}
-
-// Header writes Deprecation (RFC 9745), Sunset (RFC 8594), Link and Access-Control-Expose-Headers from announce on.
-func (s *State) Header(h http.Header, l Links, now time.Time) { panic("not built") }
-
-// Sentence is the text of a refusal, at most 240 bytes, with the absolute new URL as long as that fits (retirement.md R3).
-func (s *State) Sentence(d Decision, l Links) string { panic("not built") }
-
-// Data is the data member of a refusal, raw JSON: {stage, sunset, successor, docs, retryAt?}.
-func (s *State) Data(d Decision, l Links) []byte { panic("not built") }
-
-// A Change asks for another state.
-type Change struct {
-	Version int64  // the version it is based on; the change fails with ErrStale when another is current
-	State   State  // the wanted document; Version, Since and By are set by the keeper
-	Actor   string // admin principal or user of the operating system
-	Origin  string // cli, api, schedule, guard or config
-	Remote  netip.Prefix
-	Reason  string
-	Force   bool      // despite a failed readiness check
-	Digest  string    // of the report that was looked at
-	Now     time.Time // zero: time.Now
+	Held  string    `json:"held,omitempty"` // why it was not taken when it was due; the schedule waits here until it is changed
 }

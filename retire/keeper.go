@@ -1,0 +1,393 @@
+package retire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Readiness is the answer of a readiness check.
+type Readiness struct {
+	Ready  bool
+	Digest string // of the report it is based on
+	Detail string // why not, for people: "blocked: 3 clients", "insufficient evidence: ..."
+}
+
+// Options configure a Keeper. The zero value works: nothing is checked.
+type Options struct {
+	// Ready is asked before every forward step past warn, with the stage to come. An error counts as not ready. Nil: always ready.
+	// It is not called under a lock and may take its time.
+	Ready func(context.Context, Stage) (Readiness, error)
+	// Logger hears of changes, of windows that begin and end, and of files that are damaged. Nil: silent.
+	Logger *slog.Logger
+
+	Poll     time.Duration // between looks at the document file; zero: 2 s
+	PollOnly bool          // do without notices of the file system, which network file systems do not give
+	LockWait time.Duration // for another process that changes the state; zero: 5 s
+	// Passive keepers read the files when they are opened and when they change something, and do nothing by themselves: for a
+	// program that makes one change while another serves.
+	Passive bool
+}
+
+// Defaults of Options.
+const (
+	DefaultPoll     = 2 * time.Second
+	DefaultLockWait = 5 * time.Second
+)
+
+// A Keeper owns the state: it holds the document in memory, keeps it and the audit log in files, follows what other processes write
+// there, and takes the steps of the schedule. Methods may be called concurrently.
+type Keeper struct {
+	o     Options
+	store store
+	state atomic.Pointer[State]
+	turn  chan struct{} // holds one token: who has it may change the state
+
+	done    chan struct{} // closed by Close
+	once    sync.Once
+	working sync.WaitGroup
+	changed chan struct{} // something for the goroutine of tell; capacity 1
+	recheck chan struct{} // something for the goroutine of keepTime; capacity 1
+
+	mu      sync.Mutex
+	damage  error
+	readers map[int]func(old, now *State)
+	serial  int
+}
+
+// A store keeps the document and its records.
+type store interface {
+	// begin locks the store against other processes and reads what is current. known is what the keeper has in memory, nil at first.
+	begin(ctx context.Context, known *State) (*transaction, error)
+	// history returns the records, oldest first.
+	history() ([]Record, error)
+}
+
+// A transaction is one turn at the store.
+type transaction struct {
+	current *State
+	latest  int64 // the highest version ever recorded
+	records []Record
+	damage  error // why current is not what the file says
+	write   func(*State, *Record) error
+	end     func()
+}
+
+// OpenKeeper opens the state in the folder dir, which need not exist; "" keeps it in memory. Without files the stage is open. A damaged
+// document is an error only if the audit log does not say what it was.
+func OpenKeeper(dir string, o *Options) (*Keeper, error) {
+	k := &Keeper{
+		turn: make(chan struct{}, 1), done: make(chan struct{}),
+		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+		readers: make(map[int]func(old, now *State)),
+	}
+	if o != nil {
+		k.o = *o
+	}
+	if k.o.Logger == nil {
+		k.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if k.o.Poll <= 0 {
+		k.o.Poll = DefaultPoll
+	}
+	if k.o.LockWait <= 0 {
+		k.o.LockWait = DefaultLockWait
+	}
+	k.store = &memory{}
+	k.state.Store(&State{Stage: Open})
+	if !k.o.Passive {
+		k.working.Go(k.tell)
+	}
+	return k, nil
+}
+
+// State returns the current document, which nobody may change. It costs next to nothing.
+func (k *Keeper) State() *State { return k.state.Load() }
+
+// Damage returns why the document in force is not the one in the file, nil if it is. The last known document stays in force
+// (retirement.md R10).
+func (k *Keeper) Damage() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.damage
+}
+
+// Set makes a change. The errors are ErrStale, ErrNotReady, ErrNoReason, ErrInvalid, ErrLocked, ErrClosed, that of ctx, and those of the files.
+// The state that it returns is in force.
+func (k *Keeper) Set(ctx context.Context, c Change) (*State, error) {
+	if c.Force && c.Reason == "" {
+		return nil, ErrNoReason
+	}
+	// The check may take long, so it is done before the turn. A state that changes meanwhile makes the change stale.
+	current, err := k.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.stale(current); err != nil {
+		return nil, err
+	}
+	if err := c.State.Check(); err != nil {
+		return nil, invalid(err)
+	}
+	forced, err := k.check(ctx, current, &c)
+	if err != nil {
+		return nil, err
+	}
+	return k.commit(ctx, func(t *transaction) (*State, *Record, error) {
+		if err := c.stale(t.current); err != nil {
+			return nil, nil, err
+		}
+		now := moment()
+		s, note := c.next(t.current, now)
+		return s, &Record{
+			Time: now, Actor: c.Actor, Origin: c.Origin, Remote: c.Remote, Reason: c.Reason, Forced: forced, Digest: c.Digest, Note: note,
+		}, nil
+	})
+}
+
+// Undo takes the last change back that still stands: the document before it is in force again, under a new version. Done
+// again it goes back further. Of c only Version, Actor, Origin, Remote, Reason, Force and Digest count, and where the way back leads to a
+// later stage the readiness check is made as in Set. The errors are those of Set, and ErrNothingToUndo.
+func (k *Keeper) Undo(ctx context.Context, c Change) (*State, error) {
+	if c.Force && c.Reason == "" {
+		return nil, ErrNoReason
+	}
+	current, err := k.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.stale(current); err != nil {
+		return nil, err
+	}
+	records, err := k.History() // a change after refresh makes c stale
+	if err != nil {
+		return nil, err
+	}
+	last, before, err := undoable(records)
+	if err != nil {
+		return nil, err
+	}
+	c.State = back(before, moment())
+	forced, err := k.check(ctx, current, &c)
+	if err != nil {
+		return nil, err
+	}
+	return k.commit(ctx, func(t *transaction) (*State, *Record, error) {
+		if err := c.stale(t.current); err != nil {
+			return nil, nil, err
+		}
+		now := moment()
+		s := back(before, now)
+		s.By, s.Reason = c.Actor, c.Reason
+		return &s, &Record{
+			Time: now, Actor: c.Actor, Origin: c.Origin, Remote: c.Remote, Reason: c.Reason, Forced: forced, Digest: c.Digest,
+			Undoes: last.Version, Note: moved(t.current, &s),
+		}, nil
+	})
+}
+
+// Abort ends a brownout window early, for a reason that goes into the document and the log. An unknown window, and one that is
+// over or aborted, is left alone.
+func (k *Keeper) Abort(ctx context.Context, window string, c Change) (*State, error) {
+	return k.commit(ctx, func(t *transaction) (*State, *Record, error) {
+		now := moment()
+		s := t.current.clone()
+		w := s.Active(now)
+		if w == nil || w.ID != window {
+			return nil, nil, nil
+		}
+		w.Aborted, s.By, s.Reason = c.Reason, c.Actor, c.Reason
+		return s, &Record{
+			Time: now, Actor: c.Actor, Origin: c.Origin, Remote: c.Remote, Reason: c.Reason, Digest: c.Digest, Note: "brownout " + window + " aborted",
+		}, nil
+	})
+}
+
+// History returns the changes, oldest first. What cannot be read as a record is left out; Verify says what it is.
+func (k *Keeper) History() ([]Record, error) { return k.store.history() }
+
+// Subscribe calls f after each change with the document it was told of last and the one in force now. Calls come one after
+// another from one goroutine; documents in between may be left out. f must not call Close. A passive keeper never calls it.
+func (k *Keeper) Subscribe(f func(old, now *State)) (cancel func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.serial++
+	id := k.serial
+	k.readers[id] = f
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.readers, id)
+	}
+}
+
+// Close ends the keeper and waits for what it does by itself. The state stays readable.
+func (k *Keeper) Close() error {
+	k.once.Do(func() { close(k.done) })
+	k.working.Wait()
+	return nil
+}
+
+// stale reports that c is not based on the current document.
+func (c *Change) stale(current *State) error {
+	if c.Version == current.Version {
+		return nil
+	}
+	return fmt.Errorf("%w: version %d is current, and the change is based on %d", ErrStale, current.Version, c.Version)
+}
+
+func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }
+
+// moment is the present as the documents write it.
+func moment() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// check asks for readiness where c needs it and notes the digest in c. forced means that the answer was no and c goes on.
+func (k *Keeper) check(ctx context.Context, current *State, c *Change) (forced bool, err error) {
+	if k.o.Ready == nil || !c.checked(current.Stage) {
+		return false, nil
+	}
+	r, err := k.o.Ready(ctx, c.State.Stage)
+	if r.Digest != "" {
+		c.Digest = r.Digest
+	}
+	switch {
+	case err == nil && r.Ready:
+		return false, nil
+	case c.Force:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err != nil:
+		return false, fmt.Errorf("%w for %s: %w", ErrNotReady, c.State.Stage, err)
+	case r.Detail != "":
+		return false, fmt.Errorf("%w for %s: %s", ErrNotReady, c.State.Stage, r.Detail)
+	}
+	return false, fmt.Errorf("%w for %s", ErrNotReady, c.State.Stage)
+}
+
+// refresh takes over what other processes have written and returns what is current.
+func (k *Keeper) refresh(ctx context.Context) (*State, error) {
+	return k.commit(ctx, func(*transaction) (*State, *Record, error) { return nil, nil, nil })
+}
+
+// commit takes a turn at the store and lets decide say what becomes of the document: nil changes nothing.
+func (k *Keeper) commit(ctx context.Context, decide func(*transaction) (*State, *Record, error)) (*State, error) {
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-k.done:
+		return nil, ErrClosed
+	}
+	select {
+	case <-k.done:
+		return nil, ErrClosed
+	default:
+	}
+	t, err := k.store.begin(ctx, k.State())
+	if err != nil {
+		return nil, err
+	}
+	defer t.end()
+	k.take(t.current, t.damage)
+	s, r, err := decide(t)
+	if err != nil || s == nil {
+		return t.current, err
+	}
+	s.Version = max(t.current.Version, t.latest) + 1
+	if err := s.Check(); err != nil {
+		return nil, invalid(err)
+	}
+	r.Version, r.From, r.To, r.State = s.Version, t.current.Stage, s.Stage, s
+	if err := t.write(s, r); err != nil {
+		return nil, err
+	}
+	k.take(s, nil)
+	return s, nil
+}
+
+// take puts a document in force and tells everybody who waits for one.
+func (k *Keeper) take(s *State, damage error) {
+	k.mu.Lock()
+	news := damage != nil && k.damage == nil
+	k.damage = damage
+	k.mu.Unlock()
+	if news {
+		k.o.Logger.Error("the retirement state cannot be read; the last known stage stays", "stage", k.State().Stage, "err", damage)
+	}
+	old := k.state.Swap(s)
+	if old.Version == s.Version && old.Stage == s.Stage {
+		return
+	}
+	k.o.Logger.Info("retirement state changed", "event", "retire.stage.changed",
+		"from", old.Stage, "to", s.Stage, "version", s.Version, "by", s.By)
+	for _, c := range []chan struct{}{k.changed, k.recheck} {
+		select {
+		case c <- struct{}{}:
+		default: // it is awake already
+		}
+	}
+}
+
+// tell calls the subscribers until Close.
+func (k *Keeper) tell() {
+	told := k.State()
+	for {
+		select {
+		case <-k.changed:
+		case <-k.done:
+			return
+		}
+		now := k.State()
+		for _, f := range k.subscribers() {
+			f(told, now)
+		}
+		told = now
+	}
+}
+
+func (k *Keeper) subscribers() []func(old, now *State) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := make([]func(old, now *State), 0, len(k.readers))
+	for id := range k.serial + 1 {
+		if f := k.readers[id]; f != nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// memory is the store of a keeper without a folder.
+type memory struct {
+	mu      sync.Mutex
+	records []Record
+}
+
+// MaxRecords bounds the records of a keeper without a folder; older ones are forgotten.
+const MaxRecords = 1024
+
+func (m *memory) begin(_ context.Context, known *State) (*transaction, error) {
+	return &transaction{
+		current: known, latest: known.Version, end: func() {},
+		write: func(_ *State, r *Record) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.records = append(m.records, *r)
+			if len(m.records) > MaxRecords {
+				m.records = m.records[len(m.records)-MaxRecords:]
+			}
+			return nil
+		},
+	}, nil
+}
+
+func (m *memory) history() ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]Record(nil), m.records...), nil
+}

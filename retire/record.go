@@ -1,0 +1,46 @@
+package retire
+
+import (
+	"net/netip"
+	"time"
+)
+
+// A Record is one line of the audit log: one change. Times are UTC, in milliseconds.
+type Record struct {
+	Time    time.Time    `json:"time"`
+	Version int64        `json:"version"` // of State
+	From    Stage        `json:"from"`
+	To      Stage        `json:"to"`
+	Actor   string       `json:"actor,omitempty"`
+	Origin  Origin       `json:"origin"`
+	Remote  netip.Prefix `json:"remote,omitzero"`
+	Reason  string       `json:"reason,omitempty"`
+	Forced  bool         `json:"forced,omitempty"` // despite a failed check, whose report Digest names
+	Digest  string       `json:"digest,omitempty"` // of the report that was looked at
+	Undoes  int64        `json:"undoes,omitempty"` // the version that this change took back
+	Note    string       `json:"note,omitempty"`   // what the keeper has to say about it
+	State   *State       `json:"state"`            // the document after the change
+	Prev    string       `json:"prev"`             // SHA-256 of the line before, in hex; empty in the first one
+}
+
+// undoable returns the change that an undo takes back, which is the last that stands, and the document before it.
+func undoable(records []Record) (last *Record, before *State, err error) {
+	var standing []int // indexes of the changes that stand
+	for i := range records {
+		if records[i].Undoes == 0 {
+			standing = append(standing, i)
+			continue
+		}
+		if n := len(standing); n > 0 {
+			standing = standing[:n-1]
+		}
+	}
+	switch n := len(standing); n {
+	case 0:
+		return nil, nil, ErrNothingToUndo
+	case 1:
+		return &records[standing[0]], &State{Stage: records[standing[0]].From}, nil
+	default:
+		return &records[standing[n-1]], records[standing[n-2]].State, nil
+	}
+}
