@@ -94,25 +94,6 @@ func TestClientsThatComeBack(t *testing.T) {
 	}
 }
 
-func TestRefuseIsATombstone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &script{}
-		_, s := serve(t, h, &legacy.Options{Refuse: func(string) *exchange.Error { return jsonrpc.Errorf(410, "moved to /mcp") }})
-		for _, body := range []string{
-			initialize("2025-06-18"),
-			`{"jsonrpc":"2.0","id":0,"method":"tools/list"}`,
-			`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
-		} {
-			c := connect(t, s)
-			c.ok(body)
-			c.want(`{"jsonrpc":"2.0","id":0,"error":{"code":410,"message":"moved to /mcp"}}`)
-		}
-		if got := len(h.clients()); got != 0 {
-			t.Errorf("the server was opened %d times, want 0", got)
-		}
-	})
-}
-
 // A client whose initialize was refused has not come back; it has not begun.
 func TestRequestAfterARefusedInitialize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

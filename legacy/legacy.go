@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -34,11 +35,11 @@ type Options struct {
 	// not said, and the path prefix that the proxy stripped. ok is false if no trusted proxy spoke. nil: none is trusted.
 	Forwarded func(*http.Request) (scheme, host, prefix string, ok bool)
 
-	Principal func(*http.Request) string          // the authenticated caller; nil: nobody is authenticated
-	Addr      func(*http.Request) netip.Addr      // of the client, after trusted proxies; nil: RemoteAddr
-	Refuse    func(method string) *exchange.Error // the refusal of the current retirement stage, asked at every request; nil: none
-	Observe   func(exchange.Observation)          // nil: nobody listens
-	Logger    *slog.Logger                        // nil: silent
+	Principal func(*http.Request) string     // the authenticated caller; nil: nobody is authenticated
+	Addr      func(*http.Request) netip.Addr // of the client, after trusted proxies; nil: RemoteAddr
+	Stage     Stage                          // what the retirement of these routes does to clients
+	Observe   func(exchange.Observation)     // nil: nobody listens
+	Logger    *slog.Logger                   // nil: silent
 
 	// Reattach says whose sessions outlive their stream by a minute, so that a client that comes back without an
 	// initialize has its own again (retirement.md R8): authenticated (callers with a principal), all or off. Anonymous clients behind
@@ -60,6 +61,7 @@ type Options struct {
 	// (retirement.md 2.2).
 	MaxSessions             int   // those that wait for a stream included; zero: 1024
 	MaxSessionsPerPrincipal int   // of one authenticated caller; zero: 256
+	MaxTombstones           int   // streams on which everything is refused, beside the sessions; zero: 256
 	MaxCalls                int   // in flight in one session; zero: 256
 	MaxCallsInTotal         int   // in flight in all sessions; zero: 4096
 	MaxBodyBytes            int64 // of a POST; zero: 8 MiB
@@ -77,6 +79,7 @@ const (
 	defaultBodyTimeout  = 30 * time.Second
 	defaultMaxSessions  = 1024
 	defaultMaxOwn       = 256
+	defaultMaxTombs     = 256
 	defaultMaxCalls     = 256
 	defaultMaxAllCalls  = 4096
 	defaultMaxBodyBytes = 8 << 20
@@ -121,6 +124,7 @@ func (o *Options) withDefaults() Options {
 	or(&d.BodyTimeout, defaultBodyTimeout)
 	or(&d.MaxSessions, defaultMaxSessions)
 	or(&d.MaxSessionsPerPrincipal, defaultMaxOwn)
+	or(&d.MaxTombstones, defaultMaxTombs)
 	or(&d.MaxCalls, defaultMaxCalls)
 	or(&d.MaxCallsInTotal, defaultMaxAllCalls)
 	or(&d.MaxBodyBytes, defaultMaxBodyBytes)
@@ -151,9 +155,12 @@ type Front struct {
 	idle     chan struct{} // closed when draining and nothing is active
 	ends     chan struct{} // capacity 1: while draining, a call has ended
 
+	winding atomic.Pointer[winding] // how live sessions end in the stage drain; nil: they do not
+
 	mu         sync.Mutex
 	sessions   map[string]*session // by every id they have
-	count      int                 // of sessions
+	count      int                 // of sessions but tombstones
+	tombstones int
 	principals map[string]int      // of them those of each authenticated caller
 	cursors    map[string]*session // by the id of their endpoint event
 	lost       map[trace]map[*session]struct{}
@@ -188,9 +195,10 @@ func (o *Options) tick() time.Duration {
 }
 
 // open gives st a session: the one that r names, else a new one. If there is one, f.leave is for when st has ended.
-func (f *Front) open(st *stream, r *http.Request) (*session, *refusal) {
+func (f *Front) open(st *stream, r *http.Request, tombstone bool) (*session, *refusal) {
 	principal := f.o.Principal(r)
 	fresh := f.newSession(r, principal)
+	fresh.tombstone.Store(tombstone)
 	s, back, refused := f.enter(st, r, fresh)
 	if s != fresh {
 		fresh.core.Close(nil) // it has nothing open
@@ -214,6 +222,9 @@ func (f *Front) enter(st *stream, r *http.Request, fresh *session) (s *session, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	principal := fresh.principal
+	if fresh.tombstone.Load() {
+		return f.bury(st, fresh)
+	}
 	s = f.named(r, principal)
 	waiting := len(f.lost[fresh.trace]) // one of them may be for this stream
 	switch {
@@ -229,17 +240,26 @@ func (f *Front) enter(st *stream, r *http.Request, fresh *session) (s *session, 
 		return nil, false, tooManyOfOne()
 	}
 	f.sessions[fresh.id] = fresh
-	f.count++
-	if principal != "" {
-		f.principals[principal]++
-	}
+	f.occupy(fresh)
 	f.active++
 	f.carry(fresh, st)
 	return fresh, false, nil
 }
 
+// occupy takes room for s, whether there is any or not. The caller holds mu.
+func (f *Front) occupy(s *session) {
+	f.count++
+	if s.principal != "" {
+		f.principals[s.principal]++
+	}
+}
+
 // vacate gives the room of s back. The caller holds mu.
 func (f *Front) vacate(s *session) {
+	if s.tombstone.Load() {
+		f.tombstones--
+		return
+	}
 	f.count--
 	if s.principal == "" {
 		return

@@ -21,6 +21,12 @@ func (f *Front) serveMessage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s, refused := f.sessionOf(r)
+	if refused == nil && s == nil {
+		if lost := f.o.Stage.Lost; lost != nil && lost(w, r) {
+			return
+		}
+		refused = f.unknownSession()
+	}
 	if refused == nil {
 		s.seeVersion(r)
 		refused = f.take(w, r, s)
@@ -32,7 +38,7 @@ func (f *Front) serveMessage(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// sessionOf finds the session that the query names. Somebody else's is as unknown as one that never was.
+// sessionOf finds the session that the query names, nil if there is none. Somebody else's is as unknown as one that never was.
 func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
 	ids := r.URL.Query()[sessionParam]
 	if len(ids) > 1 {
@@ -43,12 +49,12 @@ func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
 		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,
 			"the query has no %s: open the stream with GET %s and post to the URL of its endpoint event", sessionParam, f.o.SSEPath), nil)
 	}
-	s := f.find(ids[0], f.o.Principal(r))
-	if s == nil {
-		return nil, &refusal{status: http.StatusNotFound, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession,
-			"there is no such session: it ends with its stream; open a new one with GET %s and initialize", f.o.SSEPath)}
-	}
-	return s, nil
+	return f.find(ids[0], f.o.Principal(r)), nil
+}
+
+func (f *Front) unknownSession() *refusal {
+	return &refusal{status: http.StatusNotFound, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession,
+		"there is no such session: it ends with its stream; open a new one with GET %s and initialize", f.o.SSEPath)}
 }
 
 // take reads the body and hands over what is in it. All of it is refused or none.
@@ -91,7 +97,9 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 		}
 		return refused
 	}
-	s = f.home(s, messages)
+	if !s.tombstone.Load() { // those who come back to a tombstone stay there
+		s = f.home(s, messages)
+	}
 	s.spoke.Store(true)
 	s.last.Store(time.Now().UnixNano())
 	for _, fault := range faults {
@@ -183,9 +191,10 @@ func (s *session) dispatch(m *jsonrpc.Message, r *http.Request) {
 	case m.Kind == jsonrpc.Response:
 		s.core.Handle(m, nil)
 	case negotiate.LegacyClaim(m):
-		s.claimed(m)
+		s.claimed(m, r)
 	case m.Kind == jsonrpc.Notification:
 		s.core.Handle(m, nil)
+		s.notice(r)
 	default:
 		s.request(m, r)
 	}
@@ -193,25 +202,13 @@ func (s *session) dispatch(m *jsonrpc.Message, r *http.Request) {
 
 // claimed answers a message of 2026-07-28. It is never served: one client family takes any result for leave
 // to go on like that (clients.md 5), and none waits well for silence.
-func (s *session) claimed(m *jsonrpc.Message) {
+func (s *session) claimed(m *jsonrpc.Message, r *http.Request) {
 	claim := negotiate.ReadClaim(m.Meta)
 	s.discovered(claim)
-	if m.Kind == jsonrpc.Notification {
+	if m.Kind == jsonrpc.Notification || s.refused(m, r, claim.Info) {
 		return
 	}
-	e := s.refused(m)
-	if e == nil {
-		e = negotiate.UnsupportedVersion(s.front.o.Enabled, claim.Version)
-	}
-	s.Finish(jsonrpc.AppendError(nil, m.ID, e))
-}
-
-// refused returns the refusal of the current retirement stage, nil if there is none.
-func (s *session) refused(m *jsonrpc.Message) *exchange.Error {
-	if s.front.o.Refuse == nil {
-		return nil
-	}
-	return s.front.o.Refuse(m.Method)
+	s.Finish(jsonrpc.AppendError(nil, m.ID, negotiate.UnsupportedVersion(s.front.o.Enabled, claim.Version)))
 }
 
 func (s *session) discovered(claim negotiate.Claim) {
@@ -223,16 +220,27 @@ func (s *session) discovered(claim negotiate.Claim) {
 
 func (s *session) request(m *jsonrpc.Message, r *http.Request) {
 	switch m.Method {
-	case "ping", "subscriptions/listen":
+	case "ping":
+		s.core.Handle(m, s)
+		return
 	case "initialize":
 		s.asked.Store(true)
+		s.initialize(m, r)
+		return
 	case "server/discover":
 		s.discovered(negotiate.ReadClaim(m.Meta))
-	default:
-		if !s.asked.Load() && s.core.Fresh() && s.refused(m) == nil {
-			s.core.Reopen(s.cameBackWith(r), m, s)
-			return
-		}
+	}
+	if s.refused(m, r, nil) {
+		return
+	}
+	s.notice(r)
+	switch {
+	case m.Method == "server/discover", m.Method == "subscriptions/listen":
+	case m.Method == "logging/setLevel":
+		s.setLevel(m)
+	case !s.asked.Load() && s.core.Fresh():
+		s.core.Reopen(s.cameBackWith(r), m, s)
+		return
 	}
 	s.core.Handle(m, s)
 }

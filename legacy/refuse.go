@@ -23,19 +23,8 @@ type refusal struct {
 
 // refuse answers a request and reports it.
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
-	o := exchange.Observation{
-		Kind:      exchange.SeenRefused,
-		Transport: exchange.HTTPSSE,
-		Version:   r.Header.Get(negotiate.HeaderVersion),
-		Addr:      f.o.Addr(r),
-		UserAgent: r.UserAgent(),
-		Detail:    strconv.Itoa(x.status) + " " + http.StatusText(x.status),
-	}
-	f.o.Observe(o)
-	if x.bound != "" {
-		o.Kind, o.Detail = exchange.SeenBound, x.bound
-		f.o.Observe(o)
-	}
+	f.observe(r, exchange.SeenRefused, strconv.Itoa(x.status)+" "+http.StatusText(x.status))
+	f.seeBound(r, x)
 	h := w.Header()
 	if x.header[0] != "" {
 		h.Set(x.header[0], x.header[1])
@@ -46,6 +35,24 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(x.status)
 	_, _ = w.Write(body) // a client that is gone needs no answer
+}
+
+// seeBound reports the bound that x is for, if it is for one.
+func (f *Front) seeBound(r *http.Request, x *refusal) {
+	if x.bound != "" {
+		f.observe(r, exchange.SeenBound, x.bound)
+	}
+}
+
+func (f *Front) observe(r *http.Request, kind, detail string) {
+	f.o.Observe(exchange.Observation{
+		Kind:      kind,
+		Transport: exchange.HTTPSSE,
+		Version:   r.Header.Get(negotiate.HeaderVersion),
+		Addr:      f.o.Addr(r),
+		UserAgent: r.UserAgent(),
+		Detail:    detail,
+	})
 }
 
 // reasonMethod is for data.bridge.reason.

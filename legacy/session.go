@@ -24,10 +24,14 @@ type session struct {
 	ctx       context.Context         // ends when the session is to end; its cause is what calls in flight get
 	end       context.CancelCauseFunc // of ctx
 
-	spoke     atomic.Bool  // a message came
-	asked     atomic.Bool  // an initialize came, so that this client knows how to begin
-	versioned atomic.Bool  // a version header was observed
-	last      atomic.Int64 // unix nanoseconds of the last message either way
+	tombstone atomic.Bool            // everything is refused here and nothing opened; taken back under the front's mu, when a client need not be refused
+	noticed   atomic.Bool            // it has been told of the retirement
+	quiet     atomic.Bool            // its client wants no log messages of level warning
+	spoke     atomic.Bool            // a message came
+	asked     atomic.Bool            // an initialize came, so that this client knows how to begin
+	versioned atomic.Bool            // a version header was observed
+	last      atomic.Int64           // unix nanoseconds of the last message either way
+	info      atomic.Pointer[[]byte] // raw clientInfo of the initialize; nil: not known
 
 	stream atomic.Pointer[stream] // that carries it; nil: none. Changed under the front's mu only
 
@@ -61,7 +65,6 @@ func (f *Front) newSession(r *http.Request, principal string) *session {
 		MaxCalls:   f.o.MaxCalls,
 		Quota:      f.quota,
 		AskTimeout: f.o.AskTimeout,
-		Refuse:     f.o.Refuse,
 		Observe:    f.o.Observe,
 		Ended:      func() { s.end(exchange.Fail(exchange.ReasonLost, nil)) },
 		Failed:     s.end,
@@ -116,7 +119,10 @@ func (s *session) close(cause error, out *writer) {
 	s.out.close()
 	s.end(nil)
 	s.front.forget(s)
-	if !s.spoke.Load() {
+	switch {
+	case s.tombstone.Load():
+		s.observe(exchange.SeenTombstoneEnd, "")
+	case !s.spoke.Load():
 		s.observe(exchange.SeenSilent, "")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/pulse"
+	"github.com/mcp-dualstack/bridge/internal/sse"
 )
 
 // A stream is the GET of one client. Its goroutine is the only one that writes to the client. It carries one session, its
@@ -20,8 +22,10 @@ type stream struct {
 	session atomic.Pointer[session] // nil: another stream carries it. Changed under the front's mu only
 	wake    chan struct{}           // capacity 1: there is something to look at
 	alarm   pulse.Alarm
-	until   time.Time   // when it is old enough; zero: never
-	drained atomic.Bool // it is to end when it has nothing left to do
+	until   time.Time    // when it is old enough; zero: never
+	lot     float64      // its place in what is spread over streams, from 0 to 1
+	drained atomic.Bool  // it is to end when it has nothing left to do
+	doom    atomic.Int64 // unix nanoseconds from which on it is to end; zero: not
 
 	wmu   sync.Mutex
 	w     *http.ResponseController // nil after the GET has returned
@@ -32,9 +36,12 @@ type stream struct {
 const lastWrites = time.Second
 
 // Stream returns the handler of the GET route.
-func (f *Front) Stream() http.Handler { return http.HandlerFunc(f.serveStream) }
+func (f *Front) Stream() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.ServeStream(w, r, Opening{}) })
+}
 
-func (f *Front) serveStream(w http.ResponseWriter, r *http.Request) {
+// ServeStream serves GET as the retirement wants the stream to begin.
+func (f *Front) ServeStream(w http.ResponseWriter, r *http.Request, how Opening) {
 	if r.Method != http.MethodGet {
 		f.refuse(w, r, notAllowed(http.MethodGet))
 		return
@@ -43,8 +50,13 @@ func (f *Front) serveStream(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, notAcceptable())
 		return
 	}
-	st := &stream{front: f, wake: make(chan struct{}, 1), w: http.NewResponseController(w)}
-	s, refused := f.open(st, r)
+	st := &stream{front: f, wake: make(chan struct{}, 1), lot: rand.Float64(), w: http.NewResponseController(w)}
+	s, refused := f.open(st, r, how.Tombstone)
+	if refused == errNoPlot && how.Full != nil {
+		f.seeBound(r, refused)
+		how.Full.ServeHTTP(w, r)
+		return
+	}
 	if refused != nil {
 		f.refuse(w, r, refused)
 		return
@@ -52,9 +64,13 @@ func (f *Front) serveStream(w http.ResponseWriter, r *http.Request) {
 	defer f.leave()
 	f.clock.Add(&st.alarm, st.wake)
 	defer st.alarm.Remove()
-	s.observe(exchange.SeenStream, "")
+	if how.Tombstone {
+		s.observe(exchange.SeenTombstone, "")
+	} else {
+		s.observe(exchange.SeenStream, "")
+	}
 	s.seeVersion(r)
-	st.serve(s, w, r)
+	st.serve(s, w, r, how.Retry)
 }
 
 // Why a stream ends, beside the end of its session.
@@ -65,10 +81,10 @@ var (
 )
 
 // serve writes the stream until it ends, and then ends the session, unless that goes on without it.
-func (st *stream) serve(s *session, w http.ResponseWriter, r *http.Request) {
+func (st *stream) serve(s *session, w http.ResponseWriter, r *http.Request, retry time.Duration) {
 	f := st.front
 	out := &writer{st: st, w: w}
-	err := out.begin(f.endpoint(r, s.id), f.newCursor(s))
+	err := out.begin(sse.Event{Name: "endpoint", ID: f.newCursor(s), Data: []byte(f.endpoint(r, s.id)), Retry: retry})
 	if err == nil {
 		err = st.loop(r.Context().Done(), out)
 	}
@@ -127,7 +143,12 @@ func (st *stream) loop(gone <-chan struct{}, out *writer) error {
 		if !st.until.IsZero() && !now.Before(st.until) {
 			return errOld
 		}
-		st.setAlarm(due)
+		doom, over := st.doomed(s, now)
+		if over {
+			s.end(exchange.Fail(exchange.ReasonClosed, errRetired))
+			return nil
+		}
+		st.setAlarm(earlier(due, doom))
 		select {
 		case <-s.out.ready:
 		case <-st.wake:
@@ -141,11 +162,14 @@ func (st *stream) loop(gone <-chan struct{}, out *writer) error {
 	}
 }
 
-func (st *stream) setAlarm(due time.Time) {
-	if !st.until.IsZero() && st.until.Before(due) {
-		due = st.until
+func (st *stream) setAlarm(due time.Time) { st.alarm.Set(earlier(due, st.until)) }
+
+// earlier returns the earlier of a and b, a if b is zero.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
 	}
-	st.alarm.Set(due)
+	return a
 }
 
 // look makes the stream's goroutine look at what has changed.

@@ -23,14 +23,14 @@ const maxKeptBytes = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// begin writes the head of the response and the endpoint event; id empty: it has none.
-func (o *writer) begin(endpoint, id string) error {
+// begin writes the head of the response and the endpoint event.
+func (o *writer) begin(endpoint sse.Event) error {
 	h := o.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	o.w.WriteHeader(http.StatusOK)
-	err := o.event(sse.Event{Name: "endpoint", ID: id, Data: []byte(endpoint)})
+	err := o.event(endpoint)
 	return errors.Join(err, o.flush())
 }
 

@@ -37,13 +37,6 @@ func (s *Session) request(m *jsonrpc.Message, reply Reply) {
 		reply.Finish(jsonrpc.AppendResult(nil, m.ID, nil))
 		return
 	}
-	if e := s.refused(m.Method); e != nil {
-		if m.Method == "initialize" {
-			s.observe(RefusedInitialize(m, e))
-		}
-		reply.Finish(jsonrpc.AppendError(nil, m.ID, e))
-		return
-	}
 	switch m.Method {
 	case "initialize":
 		s.initialize(m, reply)
@@ -68,13 +61,6 @@ func (s *Session) request(m *jsonrpc.Message, reply Reply) {
 		s.leave(c)
 		reply.Finish(nil)
 	}
-}
-
-func (s *Session) refused(method string) *exchange.Error {
-	if s.o.Refuse == nil {
-		return nil
-	}
-	return s.o.Refuse(method)
 }
 
 // admit enters a request among those in flight or says why not, and which bound was reached if that is why. twin tells that

@@ -34,10 +34,6 @@ func (s *Session) Reopen(revision negotiate.Revision, m *jsonrpc.Message, reply 
 // session is open now. A second initialize is refused with -32600 and leaves the session as it was
 // (translation.md 3, rows 1 and 5).
 func (s *Session) Initialize(ctx context.Context, m *jsonrpc.Message) (response []byte, opened bool) {
-	e := s.refused(m.Method)
-	if e != nil {
-		return s.refuseInitialize(m, e), false
-	}
 	h, e := s.accept(m)
 	if e != nil {
 		return s.refuseInitialize(m, e), false

@@ -13,9 +13,6 @@ import (
 func TestRefusedInitializeIsObservedWithItsInfo(t *testing.T) {
 	const info = `{"name":"c","version":"1"}`
 	const unservable = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":` + info + `}}`
-	gone := func(string) *exchange.Error {
-		return negotiate.Refused(410, "retired", "gone")
-	}
 	for _, c := range []struct {
 		name, message, version, reason string
 		begin                          func(testing.TB, exchange.Handler, func(*session.Options)) (*session.Session, *outlet)
@@ -23,7 +20,6 @@ func TestRefusedInitializeIsObservedWithItsInfo(t *testing.T) {
 	}{
 		{"revision", unservable, "2024-11-05", negotiate.ReasonRevision, start, func(o *session.Options) { o.Enabled = 1 << negotiate.Rev20251125 }},
 		{"second", initialize, "2025-06-18", negotiate.ReasonSessionExists, begun, func(*session.Options) {}},
-		{"stage", initialize, "2025-06-18", "retired", start, func(o *session.Options) { o.Refuse = gone }},
 	} {
 		for _, way := range []struct {
 			name string

@@ -47,11 +47,10 @@ type Options struct {
 	Quota      *Quota        // of the calls in flight of many sessions; nil: none
 	AskTimeout time.Duration // for a question to the client; zero: 10 minutes
 
-	Refuse  func(method string) *exchange.Error // asked at every request but ping, before anything else; nil: never refuses
-	Observe func(exchange.Observation)          // nil: nobody listens
-	Ended   func()                              // called once when the server's side ended by itself; nil: nobody cares
-	Failed  func(error)                         // called when there can be no conversation, unless the server itself refused (an *exchange.Error). It must not wait for the session. nil: nobody cares
-	Logger  *slog.Logger                        // nil: silent
+	Observe func(exchange.Observation) // nil: nobody listens
+	Ended   func()                     // called once when the server's side ended by itself; nil: nobody cares
+	Failed  func(error)                // called when there can be no conversation, unless the server itself refused (an *exchange.Error). It must not wait for the session. nil: nobody cares
+	Logger  *slog.Logger               // nil: silent
 }
 
 const (
@@ -114,6 +113,28 @@ func (s *Session) Fresh() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.phase == fresh
+}
+
+// Begun reports whether there is a conversation, or one is being opened.
+func (s *Session) Begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == open || s.phase == opening
+}
+
+// Logs reports whether the conversation is open with a server that declared the capability logging.
+func (s *Session) Logs() bool {
+	s.mu.Lock()
+	up, phase := s.up, s.phase
+	s.mu.Unlock()
+	if phase != open || up == nil {
+		return false
+	}
+	server := up.Server()
+	if server.Initialize != nil {
+		return jsonrpc.IsObject(jsonrpc.Get(server.Initialize, "capabilities", "logging"))
+	}
+	return jsonrpc.IsObject(jsonrpc.Get(server.Capabilities, "logging"))
 }
 
 // Revision returns the negotiated revision, None before the handshake.

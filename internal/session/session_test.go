@@ -177,21 +177,6 @@ func TestHandshakeFails(t *testing.T) {
 	}
 }
 
-func TestRefuseComesFirst(t *testing.T) {
-	h := &script{}
-	s, _ := start(t, h, func(o *session.Options) {
-		o.Refuse = func(method string) *exchange.Error { return jsonrpc.Errorf(410, "gone: %s", method) }
-	})
-	for _, method := range []string{"initialize", "tools/list", "server/discover", "subscriptions/listen"} {
-		var out outlet
-		s.Handle(message(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`), &out)
-		out.want(t, `{"jsonrpc":"2.0","id":1,"error":{"code":410,"message":"gone: `+method+`"}}`)
-	}
-	var out outlet
-	s.Handle(message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), &out)
-	out.want(t, `{"jsonrpc":"2.0","id":1,"result":{}}`)
-}
-
 func TestClose(t *testing.T) {
 	for _, c := range []struct {
 		name  string
