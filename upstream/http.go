@@ -74,6 +74,7 @@ type leg struct {
 	client *http.Client
 	bearer *bearer           // nil: no file
 	spawn  func(func()) bool // runs what its owner waits for; false: it does not any more
+	vitals *vitals           // of the server
 }
 
 // newLeg returns the leg to an absolute http or https URL.
@@ -82,7 +83,7 @@ func newLeg(rawURL string, o *HTTPOptions, spawn func(func()) bool) (*leg, error
 	if err != nil {
 		return nil, errors.New("upstream URL cannot be read") // the error of url.Parse holds the URL
 	}
-	l := &leg{shown: shown(u), o: o, spawn: spawn}
+	l := &leg{shown: shown(u), o: o, spawn: spawn, vitals: &vitals{}}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("upstream URL %s: must begin with http:// or https:// and a host", l.shown)
 	}
@@ -223,8 +224,11 @@ func (l *leg) do(ctx context.Context, s send) (*http.Response, error) {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err // ue holds the URL
 		}
-		return nil, &transportError{untouched: !connected.Load(), err: err}
+		err = &transportError{untouched: !connected.Load(), err: err}
+		l.noted(nil, err)
+		return nil, err
 	}
+	l.noted(resp, nil)
 	return resp, nil
 }
 

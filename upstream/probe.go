@@ -59,14 +59,7 @@ func (u *Upstream) verify(ctx context.Context, v Verdict) error {
 	if sure {
 		return nil
 	}
-	sess, err := u.openNoted(ctx, exchange.Client{Revision: poolRevision, Requested: poolRevision.String()})
-	if err != nil {
-		if refused(err) {
-			return nil // a server that can say no is one
-		}
-		return err
-	}
-	return sess.Close()
+	return u.greet(ctx)
 }
 
 // resolve returns the verdict, and if shared is wanted and the server is modern, a connection for modern

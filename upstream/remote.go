@@ -18,6 +18,9 @@ type Connector interface {
 	// Probe finds out which eras the server speaks, or says it if that is known.
 	Probe(ctx context.Context) (Verdict, error)
 
+	// Health returns nil if the server answers, else why not. It costs nothing while calls show that.
+	Health(ctx context.Context) error
+
 	// Close lets go of the server and waits until nothing of it is left. It may be called more than once.
 	Close() error
 }

@@ -28,7 +28,7 @@ func SSE(rawURL string, o *Options) (*Upstream, error) {
 
 // overSSE makes the connections of u sessions of HTTP+SSE.
 func (u *Upstream) overSSE(l *leg) {
-	u.kind = transportSSE
+	u.kind, u.leg = transportSSE, l
 	u.dial = func(ctx context.Context) (io.ReadWriteCloser, error) { return dialSSE(ctx, l, &u.o) }
 	context.AfterFunc(u.ctx, l.idle)
 }

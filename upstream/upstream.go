@@ -54,6 +54,8 @@ type Upstream struct {
 	pace    pace
 
 	starts starts
+	vitals vitals
+	leg    *leg // of HTTP+SSE; nil: another transport
 }
 
 // Stdio returns an upstream whose connections are child processes of c.
