@@ -11,11 +11,8 @@ import (
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
-const (
-	askTimeout  = 10 * time.Minute       // for the answer to one question (translation.md 17, leg timeout)
-	handingOver = 250 * time.Millisecond // how long a question that waits for a stream holds back the next
-	maxInputs   = 64                     // questions in one round
-)
+// handingOver is how long a question that waits for a stream holds back the next.
+const handingOver = 250 * time.Millisecond
 
 // An input is one entry of inputRequests (2026-07-28 schema, InputRequest) with its answer.
 type input struct {
@@ -38,16 +35,18 @@ func (t *trip) readInputs(raw []byte) ([]*input, error) {
 	}
 	var asked []*input
 	var err error
+	most := t.d.h.o.Drive.MaxQuestions
 	jsonrpc.Members(raw, func(key string, v []byte) bool {
 		var in *input
 		if in, err = t.readInput(key, v); err != nil {
 			return false
 		}
 		asked = append(asked, in)
-		return len(asked) <= maxInputs
+		return len(asked) <= most
 	})
-	if len(asked) > maxInputs {
-		err = exchange.Fail(exchange.ReasonInvalid, fmt.Errorf("more than %d input requests in one round", maxInputs))
+	if len(asked) > most {
+		t.d.h.o.Drive.reached(BoundQuestions)
+		err = exchange.Fail(exchange.ReasonInvalid, fmt.Errorf("more than %d input requests in one round", most))
 	}
 	return asked, err
 }
@@ -182,7 +181,7 @@ func (u *unanswered) Error() string { return u.reason + ": " + u.text }
 
 // put asks the client one question and keeps its answer.
 func (t *trip) put(ctx context.Context, in *input, sent func()) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, exchange.Fail(exchange.ReasonClientTimeout, nil))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.d.h.o.Drive.AskTimeout, exchange.Fail(exchange.ReasonClientTimeout, nil))
 	defer cancel()
 	req := exchange.Request{Method: in.method, Params: in.params, Sent: sent}
 	if in.url != "" {

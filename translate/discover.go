@@ -55,7 +55,7 @@ func readable(s exchange.Server) exchange.Server {
 // presentable returns a handshake-era server as a client of that era can read it: the name and version that the server did not
 // give are the bridge's. What is right in the InitializeResult keeps its bytes.
 func (h *handler) presentable(s exchange.Server) exchange.Server {
-	info := namedInfo(s.Info, h.info)
+	info := namedInfo(s.Info, h.o.Info)
 	s = readable(s)
 	s.Info = info
 	if s.Initialize == nil {

@@ -33,7 +33,7 @@ type drive struct {
 
 func newDrive(h *handler, c exchange.Client, s exchange.Session) *drive {
 	d := &drive{h: h, up: s, client: c}
-	d.server = asHandshake(s.Server(), h.info)
+	d.server = asHandshake(s.Server(), h.o.Info)
 	d.pay = h.payload(c.Revision, s.Server().Revision)
 	d.sent = modernCapabilities(c.Capabilities, c.Revision)
 	d.caps = readDeclared(d.sent)

@@ -126,7 +126,7 @@ func (hs *hubs) enter(c exchange.Client, offers []byte) *hub {
 		b = &hub{
 			h: hs.h, offers: offers, ended: make(chan struct{}), members: make(map[*member]struct{}), uris: make(map[string]*feed),
 			client: exchange.Client{
-				Revision: negotiate.Modern.Newest(), Requested: negotiate.Modern.Newest().String(), Info: hs.h.info, Capabilities: []byte("{}"),
+				Revision: negotiate.Modern.Newest(), Requested: negotiate.Modern.Newest().String(), Info: hs.h.o.Info, Capabilities: []byte("{}"),
 				Principal: c.Principal, Authorization: c.Authorization,
 			},
 		}

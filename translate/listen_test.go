@@ -323,3 +323,28 @@ func TestServerThatCannotBeWatched(t *testing.T) {
 		s.leave()
 	})
 }
+
+// Roots that are asked for without a request are the operator's, if there are any (translation.md 7.3.10).
+func TestUnsolicitedRoots(t *testing.T) {
+	for _, c := range []struct{ name, roots, method, want string }{
+		{"set", `[{"uri":"file:///srv"}]`, "roots/list", `{"roots":[{"uri":"file:///srv"}]}`},
+		{"set to none", `[]`, "roots/list", `{"roots":[]}`},
+		{"not set", ``, "roots/list", `error -32602 no_call_to_ask_for`},
+		{"another question", `[]`, "sampling/createMessage", `error -32602 no_call_to_ask_for`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPublisher(t)
+				o := &translate.Options{}
+				if c.roots != "" {
+					o.Roots = []byte(c.roots)
+				}
+				h := legacyHandler(t, p, o)
+				s := listen(t, h, "", `{"toolsListChanged":true}`)
+				equal(t, "answer", shown(p.newest().back.Call(t.Context(), exchange.Request{Method: c.method})), c.want)
+				s.leave()
+				synctest.Wait()
+			})
+		})
+	}
+}

@@ -189,8 +189,11 @@ func (w *listenWatch) Notify(_ context.Context, note exchange.Request) error {
 	return nil
 }
 
-// Call refuses: nothing asked here belongs to a call (translation.md 7.3.10).
+// Call answers from Options.Roots or refuses: nothing asked here belongs to a call (translation.md 7.3.10).
 func (w *listenWatch) Call(_ context.Context, req exchange.Request) (exchange.Response, error) {
+	if req.Method == methodRoots && w.s.roots != nil {
+		return exchange.Response{Result: jsonrpc.Set(nil, w.s.roots, "roots")}, nil
+	}
 	return exchange.Response{Error: negotiate.Refused(jsonrpc.CodeInvalidParams, reasonUnsolicited,
 		"Invalid params: no request is there that %s could belong to", req.Method)}, nil
 }

@@ -29,6 +29,7 @@ func (s *modernSession) Server() exchange.Server {
 	if server.Served == 0 { // otherwise it knows who is let in
 		server.Served = negotiate.All
 	}
+	server.Discover = s.pay.narrowed("server/discover", server.Discover)
 	return server
 }
 
@@ -39,7 +40,7 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 			return exchange.Response{Error: e}, nil
 		}
 	}
-	if req.Method == methodListen && !s.h.headers && shareable(req.Params) {
+	if req.Method == methodListen && !s.h.o.UpstreamHTTP && shareable(req.Params) {
 		return s.h.hubs.listen(ctx, s.client, s.Session.Server().Capabilities, req, back)
 	}
 	resp, err := s.Session.Call(ctx, req, back)
@@ -55,6 +56,9 @@ func (s *modernSession) Call(ctx context.Context, req exchange.Request, back exc
 		s.h.schemas.learn(s.principal, resp.Result)
 	}
 	resp.Result = s.pay.result(req.Method, resp.Result)
+	if isList(req.Method) {
+		resp.Result = s.h.scopes.keep(hashPrincipal(s.principal), req.Method, req.Params, resp.Result)
+	}
 	return resp, nil
 }
 

@@ -12,9 +12,12 @@ import (
 type payload struct {
 	client, server negotiate.Revision
 
-	info    []byte       // raw Implementation of the server for T8; nil: none is added
-	headers bool         // tools whose header annotations break the rules are left out (translation.md 11)
-	log     *slog.Logger // never nil
+	info    []byte           // raw Implementation of the server for T8; nil: none is added
+	headers bool             // tools whose header annotations break the rules are left out (translation.md 11)
+	pooled  bool             // the client has no session of the server's for itself
+	cache   map[string]Cache // Options.Cache
+	private bool             // Options.PrivateResults
+	log     *slog.Logger     // never nil
 }
 
 // result applies the transforms of a method's result. What they do not concern keeps its bytes, and when none
@@ -33,17 +36,19 @@ func (p *payload) result(method string, r []byte) []byte {
 		r = p.messages(r, p.promptMessage)
 	}
 	switch {
-	case p.client.Modern() == p.server.Modern():
+	case !p.client.Modern() && !p.server.Modern():
 		return r
+	case p.client.Modern() && p.server.Modern():
+		return p.narrowed(method, r)
 	case p.client.Modern():
-		return complete(method, r, p.info)
+		return p.complete(method, r)
 	}
 	return withoutEnvelope(r)
 }
 
 // bridgesTasks reports whether core tasks pass (translation.md 10).
 func (p *payload) bridgesTasks() bool {
-	return p.client.Has(negotiate.Tasks) && p.server.Has(negotiate.Tasks)
+	return !p.pooled && p.client.Has(negotiate.Tasks) && p.server.Has(negotiate.Tasks)
 }
 
 // hidesExecution reports whether T9 applies. A modern server and client may mean something else by the word.

@@ -16,8 +16,9 @@ type suspendSession struct {
 	s         *suspender
 	below     exchange.Session
 	server    exchange.Server
-	payload   payload
+	payload   *payload
 	schemas   *schemas
+	scopes    *scopes
 	declared  declared
 	client    exchange.Client
 	principal principalHash
@@ -31,16 +32,17 @@ type suspendSession struct {
 // newSuspend returns the session of a modern client with the legacy server of s (translation.md 7.1 to 7.3).
 func newSuspend(h *handler, c exchange.Client, s exchange.Session) (exchange.Session, error) {
 	server := readable(s.Server())
+	pay := h.payload(c.Revision, server.Revision)
+	pay.info = server.Info
 	return &suspendSession{
-		s: h.suspender, below: s, server: modernServer(server), schemas: h.schemas, client: c,
-		declared: readDeclared(c.Capabilities), principal: hashPrincipal(c.Principal),
-		payload: payload{client: c.Revision, server: server.Revision, info: server.Info, log: h.log},
+		s: h.suspender, below: s, server: modernServer(server, pay), schemas: h.schemas, scopes: h.scopes, client: c,
+		declared: readDeclared(c.Capabilities), principal: hashPrincipal(c.Principal), payload: pay,
 	}, nil
 }
 
 // modernServer returns a handshake-era server as modern clients see it (translation.md 4, 6.1): without what is not
 // bridged, and with a server/discover result of the bridge's.
-func modernServer(s exchange.Server) exchange.Server {
+func modernServer(s exchange.Server, p *payload) exchange.Server {
 	caps := handshakeServer(s.Capabilities)
 	s.Capabilities, s.Served, s.Initialize = caps, negotiate.All, nil
 	s.Discover = jsonrpc.Set([]byte(`{"resultType":"complete"}`), negotiate.All.JSON(), "supportedVersions")
@@ -48,7 +50,7 @@ func modernServer(s exchange.Server) exchange.Server {
 	if s.Instructions != nil {
 		s.Discover = jsonrpc.Set(s.Discover, s.Instructions, "instructions")
 	}
-	s.Discover = complete("server/discover", s.Discover, s.Info)
+	s.Discover = p.complete("server/discover", s.Discover)
 	s.Revision = negotiate.Rev20260728
 	return s
 }

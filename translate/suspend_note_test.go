@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/exchange/exchangetest"
 	"github.com/mcp-dualstack/bridge/negotiate"
+	"github.com/mcp-dualstack/bridge/translate"
 )
 
 func TestProgressOfOtherMethods(t *testing.T) {
@@ -78,5 +79,37 @@ func TestNotesComeBeforeTheAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "notes handed over before the answer", len(back.told), 1)
+	})
+}
+
+// Log messages during a suspension are nobody's; that they are dropped is reported (translation.md 7.3.3).
+func TestDroppedLogMessagesAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := newLegacy(t, func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			say := func() {
+				_ = back.Notify(ctx, exchange.Request{Method: "notifications/message", Params: []byte(`{"level":"error","data":1}`)})
+				_ = back.Notify(ctx, exchange.Request{Method: "notifications/progress", Params: []byte(`{"progressToken":3,"progress":1}`)})
+			}
+			say()
+			go func() {
+				time.Sleep(time.Second) // the client has been asked by then
+				say()
+				say()
+			}()
+			elicits(ctx, back, "?")
+			return text("done")
+		})
+		var seen []exchange.Observation
+		h := legacyHandler(t, up, &translate.Options{Observe: func(o exchange.Observation) { seen = append(seen, o) }})
+		d := newDesk(t, h)
+		d.meta = `,"io.modelcontextprotocol/logLevel":"info"`
+		r := d.round("tools/call", deploy)
+		time.Sleep(2 * time.Second)
+		d.show("tools/call", r.retry(deploy, `{"1.1":`+accepted+`}`))
+		equal(t, "told", strings.Join(told(d.back), " "), `notifications/message {"level":"error","data":1}`)
+		equal(t, "reported", len(seen), 2)
+		for _, o := range seen {
+			equal(t, "report", o.Kind+" "+o.Detail, exchange.SeenDropped+" notifications/message")
+		}
 	})
 }

@@ -39,6 +39,9 @@ type suspender struct {
 	next exchange.Handler
 	log  *slog.Logger
 
+	roots   []byte                     // Options.Roots
+	observe func(exchange.Observation) // Options.Observe
+
 	ctx    context.Context // ends with Close; parent of what outlives a request
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // every goroutine
@@ -153,6 +156,15 @@ func (s *suspender) evict(p principalHash) bool {
 	s.log.Info("suspended call ended to make room", "method", oldest.method, "waited", time.Since(oldest.since))
 	oldest.expire()
 	return true
+}
+
+// dropped reports a note that c would have had to be told of and was not.
+func (s *suspender) dropped(c exchange.Client, method string) {
+	if s.observe != nil {
+		s.observe(exchange.Observation{
+			Kind: exchange.SeenDropped, Detail: method, Transport: c.Transport, Session: c.Session, Addr: c.Addr, UserAgent: c.UserAgent,
+		})
+	}
 }
 
 // makeRoom is evict for a caller that found the pool of upstream sessions full.

@@ -46,7 +46,11 @@ func (s *suspendSession) modern(method string, params []byte, resp exchange.Resp
 		s.s.log.Warn("upstream result is none of its revision", "method", method)
 		return exchange.Response{Error: exchange.PublicError(exchange.Fail(exchange.ReasonInvalid, nil))}
 	}
-	return exchange.Response{Result: s.payload.result(method, result)}
+	result = s.payload.result(method, result)
+	if isList(method) {
+		result = s.scopes.keep(s.principal, method, params, result)
+	}
+	return exchange.Response{Result: result}
 }
 
 // modernError maps the error of a handshake-era server (translation.md 13). An error that passes keeps its bytes.

@@ -80,6 +80,9 @@ func (c *call) Notify(ctx context.Context, note exchange.Request) error {
 	}
 	v := c.attached()
 	if v == nil {
+		if note.Method == "notifications/message" { // translation.md 7.3.3
+			c.s.dropped(c.sess.client, note.Method)
+		}
 		return nil
 	}
 	defer v.telling.Done()

@@ -9,11 +9,8 @@ import (
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
-// Limits of translation.md 7.4 and 17.
+// Pauses of translation.md 7.4, the first and the longest.
 const (
-	maxRounds    = 10 // in which the client is asked, or the server had nothing to ask yet
-	maxURLRounds = 30 // in which the server waits for a URL that the user has been given
-
 	emptyWait, maxEmptyWait = 250 * time.Millisecond, 5 * time.Second
 	urlWait, maxURLWait     = 2 * time.Second, 15 * time.Second
 )
@@ -91,12 +88,14 @@ func (t *trip) round(ctx context.Context, result []byte) (params []byte, end *ex
 	if len(asked) == 0 && jsonrpc.IsNull(state) {
 		return nil, nil, exchange.Fail(exchange.ReasonInvalid, fmt.Errorf("%s: input_required without inputRequests and requestState", t.req.Method))
 	}
-	count, limit, wait, most := &t.rounds, maxRounds, &t.emptyNext, maxEmptyWait
+	o := &t.d.h.o.Drive
+	count, limit, bound, wait, most := &t.rounds, o.MaxRounds, BoundRounds, &t.emptyNext, maxEmptyWait
 	waiting := t.allGiven(asked)
 	if waiting && len(asked) > 0 {
-		count, limit, wait, most = &t.urlRounds, maxURLRounds, &t.urlNext, maxURLWait
+		count, limit, bound, wait, most = &t.urlRounds, o.MaxURLRounds, BoundURLAttempts, &t.urlNext, maxURLWait
 	}
 	if *count++; *count > limit {
+		o.reached(bound)
 		return nil, t.fail(reasonTooManyRounds, fmt.Sprintf("%s asked for input %d times and did not come to an end.",
 			subject(t.req.Method, t.req.Params), limit)), nil
 	}

@@ -82,7 +82,7 @@ func newWatch(h *handler, d *drive) *watch {
 	w := &watch{
 		h: h, caps: d.server.Capabilities,
 		client: exchange.Client{
-			Revision: d.pay.server, Requested: d.pay.server.String(), Info: h.info, Capabilities: []byte("{}"),
+			Revision: d.pay.server, Requested: d.pay.server.String(), Info: h.o.Info, Capabilities: []byte("{}"),
 			Principal: d.client.Principal, Authorization: d.client.Authorization,
 		},
 		changed:  make(chan struct{}, 1),
@@ -129,7 +129,7 @@ func (w *watch) add(d *drive, uri string) (*want, *exchange.Error) {
 		return w.wanted[uri], nil
 	}
 	wanted := w.wanted[uri]
-	if len(mine) >= w.h.maxSubscriptions || wanted == nil && len(w.wanted) >= w.h.maxListenURIs {
+	if len(mine) >= w.h.o.MaxSubscriptions || wanted == nil && len(w.wanted) >= w.h.o.MaxListenURIs {
 		return nil, negotiate.Refused(jsonrpc.CodeInternal, reasonTooManySubscriptions, "too many resources are subscribed to; unsubscribe from some")
 	}
 	if wanted == nil {

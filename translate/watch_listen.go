@@ -86,7 +86,7 @@ func (w *watch) listen(filter []byte) *listening {
 
 // call makes a listen of the bridge's own with the modern server.
 func (w *watch) call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
-	if !w.h.headers {
+	if !w.h.o.UpstreamHTTP {
 		return w.h.hubs.listen(ctx, w.client, w.caps, req, back)
 	}
 	s, err := w.h.next.Open(ctx, w.client)

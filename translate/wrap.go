@@ -19,7 +19,7 @@ type wrapSession struct {
 }
 
 func newWrap(h *handler, c exchange.Client, s exchange.Session) exchange.Session {
-	return &wrapSession{Session: s, s: h.suspender, seals: h.wrap, declared: readDeclared(c.Capabilities), principal: hashPrincipal(c.Principal)}
+	return &wrapSession{Session: s, s: h.suspender, seals: h.o.Wrap, declared: readDeclared(c.Capabilities), principal: hashPrincipal(c.Principal)}
 }
 
 // Call asks the server. What is no round passes untouched.
