@@ -23,8 +23,8 @@ func (b *Bridge) serveStatus(w http.ResponseWriter, r *http.Request) {
 
 // Admin returns the handler of the operator's listener:
 //
-//	GET /healthz        200 while the process serves
-//	GET /readyz         200, or 503 once Shutdown or Close was called
+//	GET /healthz        200 while the process serves; the body says whether the server answers
+//	GET /readyz         200, or 503 while the server does not answer and once Shutdown or Close was called
 //	GET /admin/report   the ledger's report as JSON
 //
 // It asks nobody who they are, so the listener must be a private one. The report is served to the hosts of
@@ -32,21 +32,13 @@ func (b *Bridge) serveStatus(w http.ResponseWriter, r *http.Request) {
 func (b *Bridge) Admin() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
 	get := func(path string, h http.HandlerFunc) { r.Handle(path, byMethod{http.MethodGet: h, http.MethodHead: h}) }
-	get("/healthz", func(w http.ResponseWriter, _ *http.Request) { status(w, http.StatusOK, "ok") })
+	get("/healthz", b.serveHealth)
 	get("/readyz", b.serveReady)
 	r.Handle("/admin/report", b.guard.Handler(byMethod{http.MethodGet: http.HandlerFunc(b.serveReport)}))
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz and /admin/report"})
 	})
 	return normalised(r, "")
-}
-
-func (b *Bridge) serveReady(w http.ResponseWriter, _ *http.Request) {
-	if b.draining.Load() {
-		status(w, http.StatusServiceUnavailable, "shutting down")
-		return
-	}
-	status(w, http.StatusOK, "ready")
 }
 
 func (b *Bridge) serveReport(w http.ResponseWriter, _ *http.Request) {
