@@ -202,6 +202,10 @@ func (c *sharedCall) attribute() exchange.Peer {
 
 // Notify passes on what is certainly about this call: its progress, and what came with it.
 func (c *sharedCall) Notify(ctx context.Context, note exchange.Request) error {
+	if !c.m.p.linked && note.Method == methodMessage {
+		c.m.p.o.dropped(note.Method)
+		return nil
+	}
 	if c.back == nil || !c.m.p.linked && note.Method != "notifications/progress" || !audible(note, c.level) {
 		return nil
 	}
@@ -221,6 +225,8 @@ func (m *member) attribute() exchange.Peer {
 	switch {
 	case l != nil:
 		return l
+	case count == 0:
+		return nobody{roots: m.p.o.StaticRoots}
 	case count != 1 || only.back == nil || only.ctx.Err() != nil:
 		return nobody{several: count > 1}
 	}
@@ -239,9 +245,15 @@ func (c soleCall) Call(ctx context.Context, req exchange.Request) (exchange.Resp
 }
 
 // nobody refuses questions.
-type nobody struct{ several bool }
+type nobody struct {
+	several bool
+	roots   []byte // that are told all the same; nil: none
+}
 
 func (n nobody) Call(_ context.Context, req exchange.Request) (exchange.Response, error) {
+	if n.roots != nil && req.Method == "roots/list" {
+		return exchange.Response{Result: jsonrpc.Set(nil, n.roots, "roots")}, nil
+	}
 	return refuseQuestion(req.Method, n.several), nil
 }
 
@@ -268,8 +280,9 @@ func refuseQuestion(method string, undeclared bool) exchange.Response {
 	return exchange.Response{Error: jsonrpc.Errorf(code, "there is no request that this can belong to")}
 }
 
-// Notify hands on what belongs to no call: changes to everybody of the principal who listens, the end of
-// an elicitation to the call that has the session. The rest is nobody's.
+// Notify hands on what belongs to no call: changes to everybody of the principal who listens, the end of an elicitation to the
+// call that has the session, or when that is over to those who listen, for its client waits for it between two calls. The rest is
+// nobody's.
 func (m *member) Notify(ctx context.Context, note exchange.Request) error {
 	switch {
 	case note.Method == "notifications/resources/updated", strings.HasSuffix(note.Method, "/list_changed"):
@@ -281,9 +294,14 @@ func (m *member) Notify(ctx context.Context, note exchange.Request) error {
 		if l != nil {
 			return l.Notify(ctx, note)
 		}
+		return m.p.fan(ctx, m.key.principal, note)
+	case note.Method == methodMessage:
+		m.p.o.dropped(note.Method)
 	}
 	return nil
 }
+
+const methodMessage = "notifications/message"
 
 // Log levels of the protocol, quietest last; their places count from 1.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
@@ -296,7 +314,7 @@ func levelOf(raw []byte) int {
 
 // audible reports whether a client that asked for log messages from level on gets the note.
 func audible(note exchange.Request, level int) bool {
-	if note.Method != "notifications/message" {
+	if note.Method != methodMessage {
 		return true
 	}
 	return level != 0 && levelOf(jsonrpc.Get(note.Params, "level")) >= level

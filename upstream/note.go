@@ -20,6 +20,7 @@ func (c *conn) note(m *jsonrpc.Message) {
 		peer := c.addressee(m)
 		if peer == nil {
 			c.noise.report("notification dropped, nobody certain to give it to: "+m.Method, nil)
+			c.o.dropped(m.Method)
 			return
 		}
 		// An error says that it will not arrive, which the front reports.

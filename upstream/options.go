@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
 // Options configure an Upstream. The zero value of each field is the default.
@@ -36,6 +38,10 @@ type Options struct {
 	MaskCapabilities []string // client capabilities that the pool hides: elicitation, elicitation.url, sampling, roots, ids of extensions...
 	MayAsk           []string // tools during which the pool lets the server ask the client; nil: every request may
 
+	// StaticRoots is a raw array of Root objects with which a server is answered that asks a session of the pool for roots while no
+	// call is in flight, as some do right after the handshake (translation.md 7.3.10). Nil: it is refused.
+	StaticRoots []byte
+
 	MaxLeases        int           // sessions of the pool per principal and set of client capabilities; 0: 32, as many as one principal may have suspended
 	LeaseWait        time.Duration // for a session of the pool, then upstream_busy; 0: 5 s
 	IdleLife         time.Duration // of a session of the pool that nobody uses; 0: 5 min
@@ -46,6 +52,10 @@ type Options struct {
 	// Bound is told the name of a bound when it is reached, one of the Bound constants. It must not block.
 	// Nil: nobody is.
 	Bound func(name string)
+
+	// Dropped is told the method of a notification that some client may have wanted and that belongs to none for certain, a log
+	// message on a session that many share above all. It must not block. Nil: nobody is.
+	Dropped func(method string)
 
 	HTTP *HTTPOptions // of a server behind a URL; nil: the defaults
 
@@ -69,6 +79,12 @@ func (o *Options) reached(bound string) {
 	}
 }
 
+func (o *Options) dropped(method string) {
+	if o.Dropped != nil {
+		o.Dropped(method)
+	}
+}
+
 // Validate reports every field that cannot be.
 func (o *Options) Validate() error {
 	var errs []error
@@ -80,6 +96,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Sharing == "shared" && !o.Stateless {
 		errs = append(errs, errors.New("sharing \"shared\" needs the server to be declared stateless"))
+	}
+	if o.StaticRoots != nil && !jsonrpc.IsArray(o.StaticRoots) {
+		errs = append(errs, errors.New("static roots are no JSON array"))
 	}
 	return errors.Join(errs...)
 }

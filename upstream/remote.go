@@ -114,7 +114,7 @@ func (r *Remote) openOwn(ctx context.Context, c exchange.Client, v Verdict) (exc
 		return nil, eraFailure(c.Revision, v.Served)
 	case modern:
 		return r.openModern(c, v), nil
-	case r.o.Sharing == "pool" || r.o.Sharing == "shared":
+	case r.o.pools():
 		return r.pool.session(ctx, c, r.served(v.Served))
 	}
 	return r.pool.makingRoom(ctx, func() (exchange.Session, error) { return r.openLegacy(ctx, c) })

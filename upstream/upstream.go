@@ -24,8 +24,12 @@ import (
 type Command struct {
 	Path string   // program, looked up in PATH if it has no slash
 	Args []string // without the program's name
-	Dir  string   // working directory; empty: the bridge's own
-	Env  []string // KEY=VALUE, added to the bridge's own environment
+	Dir  string   // working directory, which a relative Path is relative to; empty: the bridge's own
+
+	// Env is the child's environment besides PATH, HOME, the locale and a few more that hold no secrets: NAME=VALUE sets a variable,
+	// NAME passes the bridge's own on if it has one, and a * at the end of NAME stands for the rest of a name. "*" passes on
+	// all.
+	Env []string
 }
 
 // An Upstream is the server behind the bridge. It implements exchange.Handler. Methods may be called
@@ -123,7 +127,7 @@ func (u *Upstream) openOwn(ctx context.Context, c exchange.Client) (exchange.Ses
 	switch {
 	case !v.Legacy:
 		return nil, eraFailure(c.Revision, v.Served)
-	case u.o.Sharing == "pool" || u.o.Sharing == "shared":
+	case u.o.pools():
 		return u.pool.session(ctx, c, u.served(v.Served))
 	}
 	return u.pool.makingRoom(ctx, func() (exchange.Session, error) { return u.openNoted(ctx, c) })
