@@ -29,7 +29,7 @@ type child struct {
 func start(c Command, o *Options) (*child, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Env = c.environ()
 	ownGroup(cmd)
 	var theirs [3]*os.File
 	var ours [3]*os.File

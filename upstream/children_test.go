@@ -99,6 +99,16 @@ var children = map[string]func(stdio) error{
 			return plainly(s, m)
 		})
 	},
+	"surroundings": func(s stdio) error {
+		return play(s, func(m *jsonrpc.Message) bool {
+			if m.Method == "surroundings" {
+				dir, _ := os.Getwd()
+				s.answer(m, fmt.Sprintf(`{"dir":%q,"env":%q}`, dir, strings.Join(os.Environ(), "\n")))
+				return false
+			}
+			return plainly(s, m)
+		})
+	},
 	"grandchild": func(s stdio) error {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"=hang")

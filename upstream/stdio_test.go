@@ -28,13 +28,17 @@ func stdioUpstream(t *testing.T, name string, o upstream.Options) (*upstream.Ups
 		t.Skip("starts processes")
 	}
 	log := &logText{}
-	o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o.Logger = debugLogger(log)
 	c := child(t, name)
 	c.Args = []string{"--token=" + secret}
 	c.Env = append(c.Env, "API_KEY="+secret)
 	up := upstream.Stdio(c, &o)
 	t.Cleanup(func() { _ = up.Close() })
 	return up, log
+}
+
+func debugLogger(log *logText) *slog.Logger {
+	return slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 const secret = "c0ffee-secret"

@@ -88,7 +88,7 @@ func TestLateQuestion(t *testing.T) {
 	const asked = `{"jsonrpc":"2.0","id":"late","result":{"who":"beside"}}`
 	for _, test := range []struct {
 		name   string
-		timely time.Duration                          // of a call
+		timely time.Duration                           // of a call
 		after  func(q *questioner, cancel func(error)) // how the first call ends
 		want   string
 	}{
