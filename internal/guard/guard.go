@@ -1,4 +1,5 @@
-// Package guard keeps out requests that a browser was tricked into sending.
+// Package guard keeps out requests that have no business here: those a browser was tricked into sending, those of
+// callers who cannot say who they are, and those that are too many.
 //
 // A page of any site can make a browser send requests to a server on the user's own machine or
 // network, by naming it (which the Origin header gives away) or by letting its own name resolve to it
@@ -34,8 +35,14 @@ type Options struct {
 
 // Reasons of refusals, for data.bridge.reason.
 const (
-	ReasonHost   = "host_not_allowed"
-	ReasonOrigin = "origin_not_allowed"
+	ReasonHost        = "host_not_allowed"
+	ReasonOrigin      = "origin_not_allowed"
+	ReasonNoToken     = "unauthenticated"    // there is no credential, or it is worth nothing
+	ReasonNoScope     = "insufficient_scope" // the caller is known and may not
+	ReasonIssuerDown  = "issuer_unavailable" // nobody can say whether the token is good
+	ReasonRateLimited = "rate_limited"       // too many requests in a short time
+	ReasonTooMuch     = "too_much_at_once"   // too many requests or streams at the same time
+	ReasonAdmin       = "admin_token_needed"
 )
 
 // A Guard checks Host and Origin. It is immutable.
@@ -134,7 +141,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		if g.refused != nil {
 			g.refused(r, reason)
 		}
-		refuse(w, reason, message)
+		(&refusal{status: http.StatusForbidden, reason: reason, message: message}).write(w)
 	})
 }
 

@@ -1,0 +1,49 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// An Identity is who sent a request. The zero value is a caller nobody has authenticated.
+type Identity struct {
+	// Principal names the caller: the issuer and the subject of a token, the name of a static one, the name in a
+	// client certificate, or the hash of a token that somebody else checks. Empty: nobody was authenticated.
+	Principal string
+	// Grants are the caller's scopes and groups, as "scope:NAME" and "group:NAME".
+	Grants []string
+	// Expires is when the credential is worth nothing any more; zero: never, as far as is known.
+	Expires time.Time
+
+	revoked context.Context // ends when the credential is taken back; nil: that is never known
+}
+
+// Has reports whether the caller has that scope.
+func (id Identity) Has(scope string) bool {
+	for _, g := range id.Grants {
+		if g == grantScope+scope {
+			return true
+		}
+	}
+	return false
+}
+
+// What the grants of an Identity begin with.
+const (
+	grantScope = "scope:"
+	grantGroup = "group:"
+)
+
+type identityKey struct{}
+
+// IdentityOf returns who sent r, as an Authenticator has found out.
+func IdentityOf(r *http.Request) Identity {
+	id, _ := r.Context().Value(identityKey{}).(Identity)
+	return id
+}
+
+// as returns r as sent by id.
+func as(ctx context.Context, r *http.Request, id Identity) *http.Request {
+	return r.WithContext(context.WithValue(ctx, identityKey{}, id))
+}
