@@ -9,18 +9,6 @@ import (
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
-// serveStatus answers GET /retirement: the stage and where to go, nothing about usage (retirement.md 6).
-func (b *Bridge) serveStatus(w http.ResponseWriter, r *http.Request) {
-	stage := stageGone
-	if b.legacyServed() {
-		stage = stageOpen
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(note{Stage: stage, Successor: b.s.successor(r)}.json()) // nobody to tell: the client went away
-}
-
 // Admin returns the handler of the operator's listener:
 //
 //	GET /healthz        200 while the process serves; the body says whether the server answers

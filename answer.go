@@ -11,17 +11,21 @@ import (
 // A note is a small answer of the bridge itself to a request that is none of MCP. Empty fields are left out.
 type note struct {
 	Error     string
-	Stage     string // of the retirement
 	Successor string // absolute URL
+	Data      []byte // raw JSON object with further members
 }
 
 func (n note) json() []byte {
 	out := []byte("{}")
-	for _, m := range []struct{ name, value string }{{"error", n.Error}, {"stage", n.Stage}, {"successor", n.Successor}} {
+	for _, m := range []struct{ name, value string }{{"error", n.Error}, {"successor", n.Successor}} {
 		if m.value != "" {
 			out = jsonrpc.Set(out, jsonrpc.Quote(m.value), m.name)
 		}
 	}
+	jsonrpc.Members(n.Data, func(name string, value []byte) bool {
+		out = jsonrpc.Set(out, value, name)
+		return true
+	})
 	return append(out, '\n')
 }
 

@@ -36,6 +36,7 @@ type Bridge struct {
 	up         exchange.Handler
 	translated exchange.Handler // up, for clients of every era
 	ledger     *telemetry.Ledger
+	retirement *retirement
 	mcp        *streamable.Front
 	legacy     legacyRoutes
 	serve      http.Handler // of the clients' listener
@@ -64,11 +65,14 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	if b.ledger, err = openLedger(s); err != nil {
 		return nil, err
 	}
+	if b.retirement, err = b.openRetirement(); err != nil {
+		return nil, errors.Join(err, b.ledger.Close())
+	}
 	_, overHTTP := up.(*upstream.Remote)
 	b.translated = translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info(), UpstreamHTTP: overHTTP, Suspend: s.Translation})
 	h := b.ledger.Handler(b.translated)
 	b.mcp = streamable.New(h, s.streamable(b.observe))
-	b.legacy = newLegacyRoutes(h, s, b.observe)
+	b.legacy = newLegacyRoutes(h, s, b.retirement)
 	b.serve = b.guard.Handler(b.untilClosed(normalised(b.routes(), s.prefix)))
 	return b, nil
 }
@@ -168,7 +172,7 @@ func (b *Bridge) Close() error {
 	b.draining.Store(true)
 	b.ended.Store(true)
 	b.closing.Do(func() {
-		errs := []error{b.mcp.Close(), b.legacy.close()}
+		errs := []error{b.retirement.keeper.Close(), b.mcp.Close(), b.legacy.close()}
 		for _, h := range []exchange.Handler{b.translated, b.up} { // suspended calls end before their sessions do
 			if c, ok := h.(io.Closer); ok {
 				errs = append(errs, c.Close())

@@ -172,7 +172,7 @@ func TestGoneSentenceIsShort(t *testing.T) {
 	b := newBridge(t, &server{}, &bridge.Options{LegacyOff: true, PublicURL: "https://" + host + "/tools"})
 	got := send(t, b, "GET /sse HTTP/1.1\nHost: localhost")
 	_, body, _ := strings.Cut(got, "\n\n")
-	if len(body) > 241 || !strings.Contains(body, "the path /mcp") {
+	if len(body) > 241 || !strings.Contains(body, "the path /tools/mcp") {
 		t.Errorf("got %d bytes: %s", len(body), body)
 	}
 	if !strings.Contains(got, "Link: <https://"+host+"/tools/mcp>") {

@@ -55,8 +55,11 @@ type Options struct {
 	// -Prefix are believed. Empty: nobody's.
 	TrustedProxies []string
 
-	// State is the folder of ledger.db; it is made when missing. Empty: the ledger lives in memory.
+	// State is the folder of ledger.db, retirement.json and audit.jsonl; it is made when missing. Empty: they live in
+	// memory, and the stage of the retirement is open at first.
 	State string
+
+	Retirement RetirementOptions // of the routes of HTTP+SSE
 
 	KeepAlive    time.Duration // between comments on an idle stream; zero: 15 s
 	IdleTimeout  time.Duration // after which a session of Streamable HTTP without a stream or call ends; zero: 30 min
@@ -117,7 +120,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.Translation.Check())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.Translation.Check(), s.Retirement.check())
 }
 
 func (s *settings) checkPublicURL() error {

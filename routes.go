@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/streamable"
 )
 
@@ -31,23 +33,25 @@ type legacyRoutes struct {
 	close           func() error
 }
 
+type shutdownFunc func(context.Context) error
+
 // routes returns the router. Which method goes where on one path is decided in byMethod, so that a 405
 // names what is allowed; the router only tells paths apart.
 func (b *Bridge) routes() http.Handler {
 	s := b.s
 	r := mux.NewRouter().SkipClean(true)
 	r.Handle(s.MCPPath, b.mcp)
+	shared := byMethod{http.MethodGet: b.stream(), http.MethodPost: b.sameURL(), http.MethodDelete: b.mcp}
+	if s.Retirement.SameURLOff {
+		shared = byMethod{http.MethodGet: b.legacy.stream, http.MethodPost: http.HandlerFunc(b.retirement.newClient)}
+	}
 	if s.MessagePath == s.SSEPath {
-		r.Handle(s.SSEPath, byMethod{
-			http.MethodGet:    b.stream(),
-			http.MethodPost:   bySession(b.legacy.messages, b.sameURL()),
-			http.MethodDelete: b.mcp,
-		})
+		shared[http.MethodPost] = bySession(b.legacy.messages, shared[http.MethodPost])
 	} else {
-		r.Handle(s.SSEPath, byMethod{http.MethodGet: b.stream(), http.MethodPost: b.sameURL(), http.MethodDelete: b.mcp})
 		r.Handle(s.MessagePath, byMethod{http.MethodPost: b.legacy.messages})
 	}
-	status := http.HandlerFunc(b.serveStatus)
+	r.Handle(s.SSEPath, shared)
+	status := http.HandlerFunc(b.retirement.serveStatus)
 	r.Handle(statusPath, byMethod{http.MethodGet: status, http.MethodHead: status})
 	r.NotFoundHandler = http.HandlerFunc(b.serveNotFound)
 	return r
@@ -79,7 +83,7 @@ func bySession(messages, other http.Handler) http.Handler {
 // transport returns which transport a request asked for, by where it would have gone.
 func (b *Bridge) transport(r *http.Request) string {
 	p := route(r.URL.Path, b.s.prefix)
-	stream := p == b.s.SSEPath && r.Method == http.MethodGet && len(r.Header[headerSession]) == 0
+	stream := p == b.s.SSEPath && r.Method == http.MethodGet && (len(r.Header[headerSession]) == 0 || b.s.Retirement.SameURLOff)
 	message := p == b.s.MessagePath && r.Method == http.MethodPost && (p != b.s.SSEPath || r.URL.Query().Has(sessionParam))
 	if stream || message {
 		return exchange.HTTPSSE
@@ -118,15 +122,15 @@ func (m byMethod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (b *Bridge) serveNotFound(w http.ResponseWriter, r *http.Request) {
 	s := b.s
-	paths := fmt.Sprintf("Streamable HTTP is served on %s and %s", s.MCPPath, s.SSEPath)
-	if b.legacyServed() {
+	paths := "Streamable HTTP is served on " + s.MCPPath
+	if !s.Retirement.SameURLOff {
+		paths += " and " + s.SSEPath
+	}
+	if b.retirement.state().Stage != retire.Gone {
 		paths += fmt.Sprintf(", HTTP+SSE on %s (messages on %s)", s.SSEPath, s.MessagePath)
 	}
 	answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; " + paths, Successor: s.successor(r)})
 }
-
-// legacyServed reports whether the legacy routes are open.
-func (b *Bridge) legacyServed() bool { return LegacyBuilt && !b.s.LegacyOff }
 
 // streamable returns the options of the Streamable HTTP front.
 func (s *settings) streamable(observe func(exchange.Observation)) *streamable.Options {

@@ -3,6 +3,8 @@
 package bridge
 
 import (
+	"net/http"
+
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/legacy"
 )
@@ -10,18 +12,50 @@ import (
 // LegacyBuilt says whether the HTTP+SSE transport is part of this build; the build tag nolegacy leaves it out.
 const LegacyBuilt = true
 
-func newLegacyRoutes(h exchange.Handler, s *settings, observe func(exchange.Observation)) legacyRoutes {
-	if s.LegacyOff {
-		return goneRoutes(s, observe)
+func newLegacyRoutes(h exchange.Handler, s *settings, t *retirement) legacyRoutes {
+	if t.fixed {
+		return t.goneRoutes()
 	}
 	f := legacy.New(h, &legacy.Options{
-		Addr: s.addr, Observe: observe, Logger: s.Logger,
+		Addr: s.addr, Observe: t.observe, Logger: s.Logger, Stage: legacyStage(t),
 		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, WriteTimeout: s.WriteTimeout, BridgeInfo: s.info(),
 		MaxSessions: s.MaxSessions, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
 		BodyTimeout: s.BodyTimeout, MaxStreamAge: s.MaxStreamAge, Reattach: s.Reattach,
-		MaxSessionsPerPrincipal: s.MaxSessionsPerPrincipal, MaxCallsInTotal: s.MaxCallsInTotal,
+		MaxSessionsPerPrincipal: s.MaxSessionsPerPrincipal, MaxCallsInTotal: s.MaxCallsInTotal, MaxTombstones: s.Retirement.MaxTombstones,
 		PublicURL: s.publicURL, SSEPath: s.SSEPath, MessagePath: s.MessagePath,
 		EndpointURL: s.EndpointURL, Forwarded: s.forwarded,
 	})
-	return legacyRoutes{stream: asSpelled(f.Stream()), messages: f.Messages(), drain: f.Drain, shutdown: f.Shutdown, close: f.Close}
+	t.follow(func(w *windDown) {
+		if w == nil {
+			f.WindDown(nil)
+			return
+		}
+		f.WindDown(&legacy.WindDown{Idle: w.idle, Deadline: w.deadline, Spread: w.spread})
+	})
+	open := func(w http.ResponseWriter, r *http.Request, o opening) {
+		f.ServeStream(w, r, legacy.Opening{Tombstone: o.tombstone, Retry: o.retry, Full: o.full})
+	}
+	return legacyRoutes{
+		stream: asSpelled(t.stream(open)), messages: t.messages(f.Messages(), f.Client),
+		drain: f.Drain, shutdown: f.Shutdown, close: f.Close,
+	}
+}
+
+// legacyStage tells the transport what the stage does to its clients.
+func legacyStage(t *retirement) legacy.Stage {
+	return legacy.Stage{
+		Refuse: func(r *http.Request, q legacy.Question) *legacy.Refusal {
+			c := q.Client
+			c.Requested = q.Requested
+			e, end := t.request(r, q.Method, c, q.Fresh)
+			if e == nil {
+				return nil
+			}
+			return &legacy.Refusal{Error: e, End: end}
+		},
+		Greet:  t.greeting,
+		Notice: func(r *http.Request, _ exchange.Client) []byte { return t.notice(r) },
+		Lost:   t.lost,
+		Stays:  t.stays,
+	}
 }

@@ -7,6 +7,6 @@ import "github.com/mcp-dualstack/bridge/exchange"
 // LegacyBuilt says whether the HTTP+SSE transport is part of this build; the build tag nolegacy leaves it out.
 const LegacyBuilt = false
 
-func newLegacyRoutes(_ exchange.Handler, s *settings, observe func(exchange.Observation)) legacyRoutes {
-	return goneRoutes(s, observe)
+func newLegacyRoutes(_ exchange.Handler, _ *settings, t *retirement) legacyRoutes {
+	return t.goneRoutes()
 }

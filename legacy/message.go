@@ -52,6 +52,15 @@ func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
 	return f.find(ids[0], f.o.Principal(r)), nil
 }
 
+// Client returns who has the session that a POST names, and whether there is one.
+func (f *Front) Client(r *http.Request) (exchange.Client, bool) {
+	s := f.find(r.URL.Query().Get(sessionParam), f.o.Principal(r))
+	if s == nil {
+		return exchange.Client{}, false
+	}
+	return s.client(), true
+}
+
 func (f *Front) unknownSession() *refusal {
 	return &refusal{status: http.StatusNotFound, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession,
 		"there is no such session: it ends with its stream; open a new one with GET %s and initialize", f.o.SSEPath)}

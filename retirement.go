@@ -1,0 +1,154 @@
+package bridge
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/retire"
+)
+
+// A retirement applies the stage of the legacy routes to what clients ask (retirement.md 6). What the stage means is decided in
+// package retire; here it becomes statuses, headers and bodies, and legacy is told the rest.
+type retirement struct {
+	s       *settings
+	keeper  *retire.Keeper
+	fixed   bool                           // gone, whatever the document says: by configuration, or because the transport is not in this build
+	who     func(exchange.Client) []string // identities of the ledger that may be meant, the surest first; nil: nobody is known
+	observe func(exchange.Observation)
+}
+
+// openRetirement opens the state document and stands ready for the legacy routes.
+func (b *Bridge) openRetirement() (*retirement, error) {
+	k, err := retire.OpenKeeper(b.s.State, &retire.Options{Logger: b.s.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("open the retirement state: %w", err)
+	}
+	return &retirement{s: b.s, keeper: k, fixed: !LegacyBuilt || b.s.LegacyOff, observe: b.observe}, nil
+}
+
+// Retirement returns the keeper of the stage of the HTTP+SSE routes. It is closed with the bridge. Where the routes are off by
+// Options.LegacyOff, or not in this build, they are gone whatever it holds.
+func (b *Bridge) Retirement() *retire.Keeper { return b.retirement.keeper }
+
+// state returns the document in force.
+func (t *retirement) state() *retire.State {
+	s := t.keeper.State()
+	if !t.fixed {
+		return s
+	}
+	gone := *s
+	gone.Stage, gone.Tombstone, gone.Schedule, gone.Exemptions = retire.Gone, false, nil, nil
+	return &gone
+}
+
+// links are what the answer to r names.
+func (t *retirement) links(r *http.Request) retire.Links {
+	return retire.Links{Successor: t.s.successor(r), Docs: t.s.Retirement.Docs, Policy: t.s.Retirement.Policy}
+}
+
+// header writes what every legacy response has from announce on (retirement.md R6).
+func (t *retirement) header(w http.ResponseWriter, r *http.Request, s *retire.State) {
+	if !s.Stage.Reached(retire.Announce) {
+		return
+	}
+	l := t.links(r)
+	s.Header(w.Header(), l)
+	if t.s.Retirement.WarningHeader {
+		w.Header().Add("Warning", `299 - "`+warningText(s.Sentence(retire.Decision{Stage: s.Stage, Refuse: s.Stage == retire.Gone}, l))+`"`)
+	}
+}
+
+// warningText is text as the quoted string of a Warning header (RFC 7234, section 5.5).
+func warningText(text string) string {
+	b := make([]byte, 0, len(text))
+	for _, c := range []byte(text) {
+		switch {
+		case c < ' ' || c >= 0x7f:
+			continue
+		case c == '"' || c == '\\':
+			b = append(b, '\\')
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
+// decide asks s about a request of c, and reports an exemption that saves it.
+func (t *retirement) decide(s *retire.State, p retire.Point, c exchange.Client, fresh bool) retire.Decision {
+	d := t.ask(s, p, c, fresh)
+	if d.Exempt {
+		t.seen(exchange.SeenExempt, p, d, c)
+	}
+	return d
+}
+
+func (t *retirement) ask(s *retire.State, p retire.Point, c exchange.Client, fresh bool) retire.Decision {
+	a := retire.Ask{Point: p, Fresh: fresh, Now: time.Now()}
+	if w := s.Active(a.Now); t.who != nil && (len(s.Exemptions) > 0 || w != nil && w.Percent > 0) {
+		a.IDs = t.who(c) // the rest needs no identity, and this is the hot path
+	}
+	return s.Decide(a)
+}
+
+// seen reports what the stage did to a request of c.
+func (t *retirement) seen(kind string, p retire.Point, d retire.Decision, c exchange.Client) {
+	o := exchange.Observation{
+		Kind: kind, Transport: exchange.HTTPSSE, Session: c.Session, Version: c.Requested, Info: c.Info, Addr: c.Addr, UserAgent: c.UserAgent,
+		Detail: string(d.Stage) + ": " + string(p), Stage: string(d.Stage), Point: string(p), Mode: string(d.Mode),
+	}
+	if d.Mode != "" {
+		o.Detail += " " + o.Mode
+	}
+	t.observe(o)
+}
+
+// client is what a request says about who sends it, before any message is read.
+func (t *retirement) client(r *http.Request) exchange.Client {
+	return exchange.Client{
+		Transport: exchange.HTTPSSE, Requested: r.Header.Get(headerVersion), Addr: t.s.addr(r), UserAgent: r.UserAgent(),
+	}
+}
+
+// A windDown is how live sessions end in a stage: after idle without a message or call, at the latest at the deadline, both up to
+// spread later.
+type windDown struct {
+	idle     time.Duration
+	deadline time.Time
+	spread   time.Duration
+}
+
+const (
+	drainIdle   = 30 * time.Second // retirement.md 6
+	goneTimeout = 30 * time.Second // for the calls in flight when the routes are gone at once
+)
+
+// windDown returns how live sessions end, nil if they do not.
+func (t *retirement) windDown(s *retire.State) *windDown {
+	o := &t.s.Retirement
+	switch {
+	case s.Stage == retire.Gone && !s.Tombstone:
+		return &windDown{deadline: time.Now().Add(goneTimeout), spread: o.DrainSpread}
+	case s.Stage.Reached(retire.Drain):
+		since := s.Since
+		if since.IsZero() {
+			since = time.Now()
+		}
+		return &windDown{idle: drainIdle, deadline: since.Add(o.DrainTimeout), spread: o.DrainSpread}
+	}
+	return nil
+}
+
+// follow winds live sessions down as the stage wants, from now on and after each change, until the keeper is closed.
+func (t *retirement) follow(wind func(*windDown)) {
+	if t.fixed {
+		return
+	}
+	t.keeper.Subscribe(func(old, now *retire.State) {
+		if old.Stage != now.Stage || old.Tombstone != now.Tombstone || !old.Since.Equal(now.Since) {
+			wind(t.windDown(now))
+		}
+	})
+	wind(t.windDown(t.state()))
+}
