@@ -12,7 +12,8 @@ import (
 var (
 	// ErrStale says that another change came first: read the state again and decide again.
 	ErrStale = errors.New("the state was changed by somebody else")
-	// ErrNotReady says that the readiness check of a forward step past warn failed, and the change was not forced.
+	// ErrNotReady says that the readiness check of a forward step past warn failed, and the change was not forced
+	// (*NotReadyError has the details).
 	ErrNotReady = errors.New("not ready")
 	// ErrNoReason says that a forced change gave no reason.
 	ErrNoReason = errors.New("a forced change needs a reason")
@@ -38,6 +39,38 @@ const (
 	FromConfig   Origin = "config" // the document was found changed in its file
 )
 
+// A NotReadyError is ErrNotReady with what the readiness check said.
+type NotReadyError struct {
+	Stage  Stage
+	Digest string // of the report, empty if there was none
+	Detail string
+	Err    error // nil: the check was made, and its answer is no
+}
+
+func (e *NotReadyError) Error() string {
+	text := fmt.Sprintf("%v for %s", ErrNotReady, e.Stage)
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is reports that it is ErrNotReady.
+func (e *NotReadyError) Is(target error) bool { return target == ErrNotReady }
+
+func (e *NotReadyError) Unwrap() error { return e.Err }
+
+// digestOf returns the digest of the report that an error of a change is based on.
+func digestOf(err error) string {
+	if e, ok := errors.AsType[*NotReadyError](err); ok {
+		return e.Digest
+	}
+	return ""
+}
+
 // A Change asks for another state.
 type Change struct {
 	Version int64  // the version it is based on; the change fails with ErrStale when another is current
@@ -58,6 +91,7 @@ func (c *Change) checked(from Stage) bool {
 // next returns the document that c makes of old, without its version, and a remark for the audit log.
 func (c *Change) next(old *State, now time.Time) (*State, string) {
 	s := c.State.clone()
+	s.inUTC()
 	s.By, s.Reason, s.Since = c.Actor, c.Reason, old.Since
 	if s.Stage == old.Stage {
 		return s, moved(old, s)

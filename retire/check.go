@@ -36,7 +36,7 @@ func (s *State) Check() error {
 	c.text("reason", s.Reason)
 	c.brownouts(s.Brownouts)
 	c.exemptions(s.Exemptions)
-	c.schedule(s.Schedule)
+	c.schedule(s.Stage, s.Schedule)
 	return errors.Join(c.problems...)
 }
 
@@ -129,9 +129,12 @@ func (c *checker) exemptions(list []Exemption) {
 	}
 }
 
-func (c *checker) schedule(steps []Step) {
+func (c *checker) schedule(stage Stage, steps []Step) {
 	if len(steps) > MaxSteps {
 		c.wrong("schedule: has %d steps, and at most %d are kept", len(steps), MaxSteps)
+	}
+	if len(steps) > 0 && !steps[0].Stage.After(stage) {
+		c.wrong("schedule[0]: %s does not come after the present stage, %s", steps[0].Stage, stage)
 	}
 	for i, st := range steps {
 		where := fmt.Sprintf("schedule[%d]", i)

@@ -90,7 +90,9 @@ func shown(d retire.Decision) string {
 	return "served"
 }
 
-func itoa(n int) string { return http.StatusText(n)[:0] + string([]byte{byte('0' + n/100), byte('0' + n/10%10), byte('0' + n%10)}) }
+func itoa(n int) string {
+	return http.StatusText(n)[:0] + string([]byte{byte('0' + n/100), byte('0' + n/10%10), byte('0' + n%10)})
+}
 
 // What a refusal of a window carries.
 func TestDecideWindow(t *testing.T) {

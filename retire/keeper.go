@@ -1,6 +1,7 @@
 package retire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -42,6 +43,7 @@ const (
 // there, and takes the steps of the schedule. Methods may be called concurrently.
 type Keeper struct {
 	o     Options
+	dir   string // "": in memory
 	store store
 	state atomic.Pointer[State]
 	turn  chan struct{} // holds one token: who has it may change the state
@@ -60,27 +62,26 @@ type Keeper struct {
 
 // A store keeps the document and its records.
 type store interface {
-	// begin locks the store against other processes and reads what is current. known is what the keeper has in memory, nil at first.
+	// load reads what is current and changes nothing. known is what the keeper has in memory, nil at first.
+	load(known *State) (*found, error)
+	// begin locks the store against other processes and reads what is current.
 	begin(ctx context.Context, known *State) (*transaction, error)
 	// history returns the records, oldest first.
 	history() ([]Record, error)
 }
 
-// A transaction is one turn at the store.
+// A transaction is one turn at a store.
 type transaction struct {
-	current *State
-	latest  int64 // the highest version ever recorded
-	records []Record
-	damage  error // why current is not what the file says
-	write   func(*State, *Record) error
-	end     func()
+	found
+	write func(*State, *Record) error // puts a document in place of the current one, and its record behind the last
+	end   func()
 }
 
 // OpenKeeper opens the state in the folder dir, which need not exist; "" keeps it in memory. Without files the stage is open. A damaged
 // document is an error only if the audit log does not say what it was.
 func OpenKeeper(dir string, o *Options) (*Keeper, error) {
 	k := &Keeper{
-		turn: make(chan struct{}, 1), done: make(chan struct{}),
+		dir: dir, turn: make(chan struct{}, 1), done: make(chan struct{}),
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 		readers: make(map[int]func(old, now *State)),
 	}
@@ -90,18 +91,56 @@ func OpenKeeper(dir string, o *Options) (*Keeper, error) {
 	if k.o.Logger == nil {
 		k.o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if k.o.Poll <= 0 {
-		k.o.Poll = DefaultPoll
-	}
-	if k.o.LockWait <= 0 {
-		k.o.LockWait = DefaultLockWait
-	}
+	k.o.Poll = cmp.Or(max(k.o.Poll, 0), DefaultPoll)
+	k.o.LockWait = cmp.Or(max(k.o.LockWait, 0), DefaultLockWait)
 	k.store = &memory{}
-	k.state.Store(&State{Stage: Open})
+	if dir != "" {
+		k.store = &files{dir: dir, wait: k.o.LockWait}
+	}
+	if err := k.open(); err != nil {
+		return nil, err
+	}
 	if !k.o.Passive {
-		k.working.Go(k.tell)
+		k.start()
 	}
 	return k, nil
+}
+
+// open reads the state, and if k is to serve by it records what was changed by hand.
+func (k *Keeper) open() error {
+	f, err := k.store.load(nil)
+	if err == nil && f.foreign && !k.o.Passive {
+		var t *transaction
+		if t, err = k.store.begin(context.Background(), nil); err == nil {
+			f = &t.found
+			t.end()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	k.state.Store(f.current)
+	k.damage = f.damage
+	if f.damage != nil {
+		k.o.Logger.Error(damageMessage, "stage", f.current.Stage, "err", f.damage)
+	}
+	return nil
+}
+
+const damageMessage = "the retirement state cannot be read; the last known stage stays"
+
+// start begins what k does by itself, until Close.
+func (k *Keeper) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	k.working.Go(func() {
+		<-k.done
+		stop()
+	})
+	k.working.Go(k.tell)
+	k.working.Go(func() { k.keepTime(ctx) })
+	if k.dir != "" {
+		k.working.Go(func() { k.follow(ctx) })
+	}
 }
 
 // State returns the current document, which nobody may change. It costs next to nothing.
@@ -260,12 +299,8 @@ func (k *Keeper) check(ctx context.Context, current *State, c *Change) (forced b
 		return true, nil
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case err != nil:
-		return false, fmt.Errorf("%w for %s: %w", ErrNotReady, c.State.Stage, err)
-	case r.Detail != "":
-		return false, fmt.Errorf("%w for %s: %s", ErrNotReady, c.State.Stage, r.Detail)
 	}
-	return false, fmt.Errorf("%w for %s", ErrNotReady, c.State.Stage)
+	return false, &NotReadyError{Stage: c.State.Stage, Digest: r.Digest, Detail: r.Detail, Err: err}
 }
 
 // refresh takes over what other processes have written and returns what is current.
@@ -299,6 +334,7 @@ func (k *Keeper) commit(ctx context.Context, decide func(*transaction) (*State, 
 		return t.current, err
 	}
 	s.Version = max(t.current.Version, t.latest) + 1
+	s.inUTC()
 	if err := s.Check(); err != nil {
 		return nil, invalid(err)
 	}
@@ -317,7 +353,7 @@ func (k *Keeper) take(s *State, damage error) {
 	k.damage = damage
 	k.mu.Unlock()
 	if news {
-		k.o.Logger.Error("the retirement state cannot be read; the last known stage stays", "stage", k.State().Stage, "err", damage)
+		k.o.Logger.Error(damageMessage, "stage", k.State().Stage, "err", damage)
 	}
 	old := k.state.Swap(s)
 	if old.Version == s.Version && old.Stage == s.Stage {
@@ -360,34 +396,4 @@ func (k *Keeper) subscribers() []func(old, now *State) {
 		}
 	}
 	return list
-}
-
-// memory is the store of a keeper without a folder.
-type memory struct {
-	mu      sync.Mutex
-	records []Record
-}
-
-// MaxRecords bounds the records of a keeper without a folder; older ones are forgotten.
-const MaxRecords = 1024
-
-func (m *memory) begin(_ context.Context, known *State) (*transaction, error) {
-	return &transaction{
-		current: known, latest: known.Version, end: func() {},
-		write: func(_ *State, r *Record) error {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.records = append(m.records, *r)
-			if len(m.records) > MaxRecords {
-				m.records = m.records[len(m.records)-MaxRecords:]
-			}
-			return nil
-		},
-	}, nil
-}
-
-func (m *memory) history() ([]Record, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]Record(nil), m.records...), nil
 }

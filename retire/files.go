@@ -1,0 +1,177 @@
+package retire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// files is the store of a keeper with a folder. The document is what counts and the log says how it came to be: a change is
+// recorded first and then put in place. Where the two disagree, because a crash came in between or because somebody wrote the document
+// by hand, the document is taken over under a new version and that is recorded (Origin config).
+type files struct {
+	dir  string
+	wait time.Duration // for the lock
+}
+
+func (f *files) history() ([]Record, error) {
+	var list []Record
+	err := readLog(f.dir, func(l line) {
+		if l.record != nil {
+			list = append(list, *l.record)
+		}
+	})
+	return list, err
+}
+
+func (f *files) begin(ctx context.Context, known *State) (*transaction, error) {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.wait, ErrLocked)
+	defer cancel()
+	unlock, err := lock(ctx, f.dir)
+	if err != nil {
+		return nil, err
+	}
+	t, err := f.transaction(known, unlock)
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
+	found, err := f.load(known)
+	if err != nil {
+		return nil, err
+	}
+	t := &transaction{found: *found, end: unlock}
+	t.write = func(s *State, r *Record) error { return f.write(t, s, r) }
+	if !t.foreign {
+		return t, nil
+	}
+	s := t.current.clone()
+	s.Version = max(s.Version, t.latest+1)
+	note := "the document was written by hand"
+	if t.latest > t.current.Version {
+		note = fmt.Sprintf("the document of version %d was found, and version %d recorded: that change was not carried out, or the file was put back", t.current.Version, t.latest)
+	}
+	from := s.Stage
+	if t.last != nil {
+		from = t.last.To
+	}
+	r := &Record{Time: moment(), Version: s.Version, From: from, To: s.Stage, Actor: s.By, Origin: FromConfig, Reason: s.Reason, Note: note, State: s}
+	if err := t.write(s, r); err != nil {
+		return nil, err
+	}
+	t.current, t.latest, t.foreign = s, s.Version, false
+	return t, nil
+}
+
+// load reads what is current. It changes nothing.
+func (f *files) load(known *State) (*found, error) {
+	text, err := readDocument(f.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	missing := err != nil
+	r := &found{}
+	if err := readLog(f.dir, r.see); err != nil {
+		return nil, err
+	}
+	if missing {
+		return r, r.missing(known)
+	}
+	d, err := parseDocument(text)
+	if err != nil {
+		return r, r.damaged(known, f.dir, err)
+	}
+	r.current = &d.State
+	r.foreign = r.last == nil || d.Audit != r.head || !equal(&d.State, r.last.State)
+	return r, nil
+}
+
+// write records a change and puts the document in place.
+func (f *files) write(t *transaction, s *State, r *Record) error {
+	r.Prev = t.head
+	d := &document{State: *s, Audit: emptyHash}
+	if _, err := d.text(); err != nil {
+		return err
+	}
+	hash, err := appendLog(f.dir, r, t.unfinished)
+	if err != nil {
+		return fmt.Errorf("write the audit log: %w", err)
+	}
+	d.Audit = hash
+	text, err := d.text()
+	if err == nil && t.damage != nil {
+		err = setAside(f.dir, r.Time)
+	}
+	if err == nil {
+		err = replace(f.dir, text)
+	}
+	if err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	t.head, t.unfinished, t.last = hash, false, r
+	return nil
+}
+
+// emptyHash is as long as every other.
+const emptyHash = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// found is what a store says.
+type found struct {
+	current *State
+	latest  int64 // the highest version ever recorded
+	damage  error // why current is not what the state file says
+	foreign bool  // the document is not the one of the last record
+
+	last       *Record
+	head       string // hash of the last record
+	unfinished bool   // the log does not end with a line break
+}
+
+// see takes in a line of the log.
+func (r *found) see(l line) {
+	r.unfinished = !l.whole
+	if l.record == nil {
+		return
+	}
+	r.last, r.head = l.record, l.hash
+	r.latest = max(r.latest, l.record.Version)
+}
+
+// missing decides what is current without a document: the last known one, so that losing a file opens nothing and closes nothing.
+func (r *found) missing(known *State) error {
+	switch {
+	case known != nil && known.Version > 0:
+		r.current = known
+	case r.last != nil:
+		r.current = r.last.State
+	default:
+		r.current = &State{Stage: Open}
+		return nil
+	}
+	r.damage = fmt.Errorf("%s is gone; the last known stage stays until the next change (to begin at open, make that change)", StateFile)
+	return nil
+}
+
+// damaged decides what is current when the document cannot be read.
+func (r *found) damaged(known *State, dir string, err error) error {
+	switch {
+	case known != nil:
+		r.current = known
+	case r.last != nil:
+		r.current = r.last.State
+	default:
+		return fmt.Errorf("%s in %s: %w; repair it, or remove it to begin at stage open", StateFile, dir, err)
+	}
+	r.damage = fmt.Errorf("%s in %s: %w; repair it, or make a change, which puts it aside", StateFile, dir, err)
+	return nil
+}
