@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ type config struct {
 	server          upstream.Options // without Logger
 	upstream        string           // URL of the server; empty: command
 	command         []string         // empty: the demo server
+	child           surroundings     // of command
 	state           string           // "": in memory
 	insecure        bool
 	drainDelay      time.Duration
@@ -52,6 +52,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 		admin:           src.text("admin"),
 		server:          src.server(),
 		command:         src.command(command),
+		child:           src.surroundings(),
 		upstream:        src.text("upstream"),
 		insecure:        src.bool("insecure"),
 		drainDelay:      src.optional("drain_delay"),
@@ -62,6 +63,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	if err := c.logLevel.UnmarshalText([]byte(src.text("log_level"))); err != nil {
 		src.problem("log_level", "%q is none of debug, info, warn, error", src.text("log_level"))
 	}
+	src.checkChild(c)
 	c.state = src.state()
 	c.bridge = src.options()
 	c.bridge.State = c.state
@@ -130,14 +132,9 @@ func (s *source) server() upstream.Options {
 
 // headers returns lines such as "Name: value" as a header. The values may be secrets and are in no message.
 func (s *source) headers(key string) http.Header {
-	h := http.Header{}
-	for _, line := range s.words(key) {
-		name, value, ok := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); !ok || name == "" {
-			s.problem(key, "a header is written as Name: value")
-			continue
-		}
-		h.Add(name, strings.TrimSpace(value))
+	h, err := parseHeaders(s.words(key))
+	if err != nil {
+		s.problem(key, "%w", err)
 	}
 	return h
 }
@@ -169,7 +166,7 @@ func (s *source) command(args []string) []string {
 	if len(args) == 0 {
 		return nil
 	}
-	if _, err := exec.LookPath(args[0]); err != nil {
+	if err := startable(args[0], s.text(keyOf(childDirFlag))); err != nil {
 		s.problem(commandKey, "cannot be started: %w", err)
 	}
 	return args

@@ -41,6 +41,7 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.String("listen", defaultListen, "address that clients connect to")
 	fs.String("admin", defaultAdmin, "address of the admin listener, or off")
 	fs.String("upstream", "", "URL of the server to wrap, of any era and HTTP transport; a stdio server is a command after --")
+	addChild(fs)
 	fs.String("era", "auto", "what the server speaks: auto (ask it), legacy or modern")
 	fs.Bool("translate", true, "serve clients of the era that the server does not speak; false refuses them")
 	fs.String("sharing", "auto", "how clients share a server with a handshake: auto, dedicated, pool or shared")

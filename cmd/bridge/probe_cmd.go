@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,6 +36,8 @@ front it. It shakes hands and calls nothing. A command is started a few times, o
 Exit codes: 0 found, 1 nothing that speaks MCP, 2 usage.`,
 		Example: `  bridge probe http://127.0.0.1:3001/mcp
   bridge probe -- node server.js stdio
+  bridge probe --bearer-file token.txt https://mcp.example.com/mcp
+  bridge probe --child-env API_KEY --child-dir /srv/notes -- ./server
   bridge probe --output json --timeout 5s http://127.0.0.1:3001/sse`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
@@ -67,27 +68,10 @@ Exit codes: 0 found, 1 nothing that speaks MCP, 2 usage.`,
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultProbeTimeout, "time for all of it")
 	cmd.Flags().StringVar(&era, "era", "auto", "what the server speaks: auto (ask it), legacy or modern")
+	addReach(cmd)
 	addOutput(cmd, &output)
 	cmd.Flags().SortFlags = false
 	return cmd
-}
-
-// probed returns the server that the arguments name, and that name without what may be secret.
-func probed(cmd *cobra.Command, args []string, o *upstream.Options) (upstream.Connector, string, error) {
-	dash := cmd.ArgsLenAtDash()
-	switch {
-	case dash == 0 && len(args) > 0:
-		return upstream.Stdio(upstream.Command{Path: args[0], Args: args[1:]}, o), filepath.Base(args[0]), nil
-	case dash < 0 && len(args) == 1:
-		up, err := upstream.URL(args[0], o)
-		if err != nil {
-			return nil, "", misused("%w; a command stands after --", err)
-		}
-		return up, printable(upstream.Shown(args[0])), nil
-	case len(args) == 0:
-		return nil, "", misused("name a server: a URL, or a command after --")
-	}
-	return nil, "", misused("one URL, or one command after --, and not both")
 }
 
 // survey examines a server within a time and lets go of it.

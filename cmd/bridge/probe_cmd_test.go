@@ -3,6 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +59,12 @@ stateless clients (2026-07-28)               translated, on sessions of a pool
 		{"both", []string{"http://127.0.0.1:1/", "--", "true"}, exitUsage, "", "not both"},
 		{"no URL", []string{"node"}, exitUsage, "", "a command stands after --"},
 		{"no time", []string{"--timeout", "0s", "http://127.0.0.1:1/"}, exitUsage, "", "--timeout"},
+		{"a header for a command", []string{"--header", "A: " + secret, "--", "sh"}, exitUsage, "", "--header: it is for a URL"},
+		{"a folder for a URL", []string{"--child-dir", ".", "http://127.0.0.1:1/"}, exitUsage, "", "--child-dir: it is for a command"},
+		{"no header", []string{"--header", secret, "http://127.0.0.1:1/"}, exitUsage, "", "--header: a header is written as Name: value"},
+		{"two headers in one", []string{"--upstream-header", "A: b\r\nC: " + secret, "http://127.0.0.1:1/"}, exitUsage, "", "--header: a header is one line"},
+		{"no certificates", []string{"--ca-file", "probe.go", "https://127.0.0.1:1/"}, exitUsage, "", "probe.go: no PEM certificate"},
+		{"no token", []string{"--bearer-file", "no-such-file", "http://127.0.0.1:1/"}, exitFailed, "", "no-such-file"},
 		{"no era", []string{"--era", "x", "http://127.0.0.1:1/"}, exitUsage, "", `era "x"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -98,5 +108,44 @@ func TestProbeURL(t *testing.T) {
 		if got.Transport != want.Transport || strings.Join(got.Eras, " ") != strings.Join(want.Eras, " ") || len(got.Revisions) == 0 {
 			t.Errorf("%s: got %s", path, &stdout)
 		}
+	}
+}
+
+// The credentials of the command line are sent to the URL, under the names that serve has for them too.
+func TestProbeCredentials(t *testing.T) {
+	isolate(t)
+	token := writeFile(t, "t0ken\n")
+	var ca string
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer t0ken" || r.Header.Get("X-Key") != "k:1" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		var m struct{ ID json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&m) // otherwise it has no id
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}}`, m.ID)
+	}))
+	defer srv.Close()
+	ca = writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
+	for name, test := range map[string]struct {
+		args []string
+		code int
+	}{
+		"all":        {[]string{"--header", "X-Key: k:1", "--bearer-file", token, "--ca-file", ca}, exitOK},
+		"as serve":   {[]string{"--upstream-header", "X-Key: k:1", "--upstream-bearer-file", token, "--upstream-ca-file", ca}, exitOK},
+		"no token":   {[]string{"--header", "X-Key: k:1", "--ca-file", ca}, exitFailed},
+		"no CA":      {[]string{"--header", "X-Key: k:1", "--bearer-file", token}, exitFailed},
+		"no header":  {[]string{"--bearer-file", token, "--ca-file", ca}, exitFailed},
+		"other name": {[]string{"--header", "X-Key2: k:1", "--bearer-file", token, "--ca-file", ca}, exitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(append(append([]string{"probe"}, test.args...), srv.URL), &stdout, &stderr); code != test.code {
+				t.Errorf("got exit code %d, want %d: %s%s", code, test.code, &stdout, &stderr)
+			}
+			if strings.Contains(stdout.String()+stderr.String(), "t0ken") {
+				t.Error("the token shows")
+			}
+		})
 	}
 }

@@ -111,7 +111,7 @@ func connect(c *config, log *slog.Logger) (upstream.Connector, error) {
 	case len(c.command) == 0:
 		return upstream.Pipe(demo.Dial, o), nil
 	}
-	return upstream.Stdio(upstream.Command{Path: c.command[0], Args: c.command[1:]}, o), nil
+	return upstream.Stdio(c.child.command(c.command), o), nil
 }
 
 // listen opens the listeners; admin is nil when it is off.

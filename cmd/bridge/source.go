@@ -260,6 +260,9 @@ func (s *source) show(key string) string {
 		}
 		return strings.Join(names, ",")
 	}
+	if key == keyOf(childEnvFlag) {
+		return variableNames(s.words(key))
+	}
 	if key == commandKey {
 		// Arguments may be secrets.
 		if words := s.words(key); len(words) > 0 {
