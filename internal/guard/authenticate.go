@@ -65,10 +65,8 @@ func (a *Authenticator) Enabled() bool {
 	return a.o.Tokens != nil || a.o.OIDC != nil || a.o.Certificates || a.o.PassThrough
 }
 
-// Handler returns next behind the authentication; IdentityOf tells next who calls. Others are refused with 401 and a challenge (RFC 6750,
-// section 3; RFC 9728, section 5.1), 403 for want of a scope, or 503 when nobody can say. A request that lasts ends when its
-// credential does.
-func (a *Authenticator) Handler(next http.Handler) http.Handler {
+// Identify returns next for everybody; IdentityOf tells it who calls, as far as that is known.
+func (a *Authenticator) Identify(next http.Handler) http.Handler {
 	if !a.Enabled() {
 		return next
 	}
@@ -77,13 +75,28 @@ func (a *Authenticator) Handler(next http.Handler) http.Handler {
 		if x == nil && strings.ContainsFunc(id.Principal, unicode.IsControl) {
 			x = a.unauthorized(r, "invalid_token", "the name in the credential has control characters")
 		}
-		if x != nil {
-			a.refuse(w, r, x)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{id, x})))
+	})
+}
+
+// Demand returns next for those whom Identify has found. Others are refused with 401 and a challenge (RFC 6750, section 3; RFC 9728,
+// section 5.1), 403 for want of a scope, or 503 when nobody can say. A request that lasts ends when its credential does.
+func (a *Authenticator) Demand(next http.Handler) http.Handler {
+	if !a.Enabled() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := callerOf(r)
+		if c == nil {
+			panic("guard: Demand without Identify")
+		}
+		if c.refused != nil {
+			a.refuse(w, r, c.refused)
 			return
 		}
-		ctx, stop := bounded(r, id)
+		ctx, stop := bounded(r, c.id)
 		defer stop()
-		next.ServeHTTP(w, as(ctx, r, id))
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

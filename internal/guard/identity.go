@@ -35,15 +35,24 @@ const (
 	grantGroup = "group:"
 )
 
-type identityKey struct{}
-
-// IdentityOf returns who sent r, as an Authenticator has found out.
-func IdentityOf(r *http.Request) Identity {
-	id, _ := r.Context().Value(identityKey{}).(Identity)
-	return id
+// A caller is what Identify has found out about who sent a request.
+type caller struct {
+	id      Identity
+	refused *refusal // why the caller may not use what Demand guards; nil: it may
 }
 
-// as returns r as sent by id.
-func as(ctx context.Context, r *http.Request, id Identity) *http.Request {
-	return r.WithContext(context.WithValue(ctx, identityKey{}, id))
+type callerKey struct{}
+
+func callerOf(r *http.Request) *caller {
+	c, _ := r.Context().Value(callerKey{}).(*caller)
+	return c
+}
+
+// IdentityOf returns who sent r, as an Authenticator has found out. It is nobody as long as Demand would refuse r.
+func IdentityOf(r *http.Request) Identity {
+	c := callerOf(r)
+	if c == nil || c.refused != nil {
+		return Identity{}
+	}
+	return c.id
 }
