@@ -136,7 +136,8 @@ func (k *Keeper) start() {
 		<-k.done
 		stop()
 	})
-	k.working.Go(k.tell)
+	first := k.State()
+	k.working.Go(func() { k.tell(first) })
 	k.working.Go(func() { k.keepTime(ctx) })
 	if k.dir != "" {
 		k.working.Go(func() { k.follow(ctx) })
@@ -168,7 +169,7 @@ func (k *Keeper) Set(ctx context.Context, c Change) (*State, error) {
 	if err := c.stale(current); err != nil {
 		return nil, err
 	}
-	if err := c.State.Check(); err != nil {
+	if _, err := ParseStage(string(c.State.Stage)); err != nil {
 		return nil, invalid(err)
 	}
 	forced, err := k.check(ctx, current, &c)
@@ -369,9 +370,8 @@ func (k *Keeper) take(s *State, damage error) {
 	}
 }
 
-// tell calls the subscribers until Close.
-func (k *Keeper) tell() {
-	told := k.State()
+// tell calls the subscribers until Close. told is what they know.
+func (k *Keeper) tell(told *State) {
 	for {
 		select {
 		case <-k.changed:
