@@ -22,7 +22,6 @@ import (
 	"github.com/mcp-dualstack/bridge/streamable"
 	"github.com/mcp-dualstack/bridge/telemetry"
 	"github.com/mcp-dualstack/bridge/translate"
-	"github.com/mcp-dualstack/bridge/upstream"
 )
 
 // LedgerFile is the name of the ledger in the state folder.
@@ -68,8 +67,7 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	if b.retirement, err = b.openRetirement(); err != nil {
 		return nil, errors.Join(err, b.ledger.Close())
 	}
-	_, overHTTP := up.(*upstream.Remote)
-	b.translated = translate.Handler(up, &translate.Options{Logger: s.Logger, Info: s.info(), UpstreamHTTP: overHTTP, Suspend: s.Translation})
+	b.translated = translate.Handler(up, s.translation(up, b.observe))
 	h := b.ledger.Handler(b.translated)
 	b.mcp = streamable.New(h, s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.retirement)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/internal/guard"
-	"github.com/mcp-dualstack/bridge/translate"
 )
 
 // Default paths.
@@ -96,7 +95,15 @@ type Options struct {
 	// Translation configures how calls of 2026-07-28 clients wait for their user in front of a handshake-era server:
 	// bounds, the keys of requestState (several replicas need the same), tools that may be run again. The zero value
 	// has the defaults of translation.md 17 and a random key.
-	Translation translate.SuspendOptions
+	Translation SuspendOptions
+	// Drive bounds what a server of 2026-07-28 may do with an older client during one call. The zero value has the defaults of
+	// translation.md 17; AskTimeout is that of the bridge.
+	Drive DriveOptions
+	// Cache says, by method, how long clients of 2026-07-28 may keep results of which the server itself does not say it.
+	Cache map[string]Cache
+	// Roots is a raw array of Root objects for a server that asks for roots although no request is there to ask for.
+	// upstream.Options.StaticRoots wants the same. Nil: it is refused.
+	Roots []byte
 
 	Logger *slog.Logger // nil: silent
 }
@@ -120,7 +127,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.Translation.Check(), s.Retirement.check())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.Retirement.check())
 }
 
 func (s *settings) checkPublicURL() error {

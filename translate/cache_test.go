@@ -121,4 +121,3 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("no options: got %v", err)
 	}
 }
-

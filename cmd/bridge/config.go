@@ -67,6 +67,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	c.state = src.state()
 	c.bridge = src.options()
 	c.bridge.State = c.state
+	c.server.StaticRoots = c.bridge.Roots
 	src.checkAddress("listen", c.listen, c.insecure)
 	if c.admin != off {
 		src.checkAddress("admin", c.admin, c.insecure)
@@ -80,7 +81,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 }
 
 func (s *source) options() bridge.Options {
-	return bridge.Options{
+	o := bridge.Options{
 		LegacyOff:      s.legacyOff(),
 		PublicURL:      s.text("public_url"),
 		SSEPath:        s.text("sse_path"),
@@ -94,9 +95,10 @@ func (s *source) options() bridge.Options {
 		PollAfter:      s.optional("poll_after"),
 		MaxStreamAge:   s.optional("max_stream_age"),
 		Reattach:       s.oneOf("reattach", "authenticated", "all", off),
-		MaxSessions:    s.number("max_sessions"),
-		MaxStateless:   s.number("max_stateless"),
 	}
+	s.bounds(&o)
+	s.translation(&o)
+	return o
 }
 
 func (s *source) legacyOff() bool {

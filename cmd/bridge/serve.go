@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,12 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	if err != nil {
 		return err
 	}
+	var running atomic.Pointer[bridge.Bridge] // nil until there is one
+	c.server.Dropped = func(method string) {
+		if b := running.Load(); b != nil {
+			b.Dropped(method)
+		}
+	}
 	up, err := connect(c, log)
 	if err != nil {
 		return failed("%w", errors.Join(err, front.Close(), closeListener(admin)))
@@ -83,6 +90,7 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	if err != nil {
 		return failed("%w", errors.Join(err, up.Close(), front.Close(), closeListener(admin)))
 	}
+	running.Store(b)
 
 	ended := make(chan error, 2)
 	servers := []*http.Server{start(b, front, log, ended)}
