@@ -24,6 +24,7 @@ import (
 
 	bridge "github.com/mcp-dualstack/bridge"
 	"github.com/mcp-dualstack/bridge/internal/memhttp"
+	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/upstream"
 )
 
@@ -37,6 +38,7 @@ var update = flag.Bool("update", false, "rewrite the expected half of the golden
 //	-- > NAME METHOD PATH --   a request: header lines, a blank line, the body; "-Header" removes a default
 //	-- > wait 15s --           let time pass
 //	-- > hang up NAME --       the client closes that response
+//	-- > stage NAME --         the operator sets the stage; its lines as setStage has them
 //	-- < --                    everything that happened since, rewritten by go test -update
 //
 // $session, $endpoint, $event and $state stand for the newest Mcp-Session-Id, endpoint URL, event id and sealed requestState.
@@ -104,7 +106,7 @@ func play(t *testing.T, a *txtar.Archive) {
 	}
 	defer b.Close()
 	srv := memhttp.New(t, b)
-	c.base, c.client = srv.URL, srv.Client()
+	c.base, c.client, c.keeper = srv.URL, srv.Client(), b.Retirement()
 	for i := range a.Files {
 		f := &a.Files[i]
 		if rest, ok := strings.CutPrefix(f.Name, "> "); ok {
@@ -138,6 +140,16 @@ func setOptions(t *testing.T, o *bridge.Options, server *upstream.Options, text 
 		case "poll_after":
 			o.PollAfter = parseDuration(t, value)
 		case "":
+		case "docs":
+			o.Retirement.Docs = value
+		case "policy":
+			o.Retirement.Policy = value
+		case "same_url":
+			o.Retirement.SameURLOff = value == "off"
+		case "gone_redirect":
+			o.Retirement.GoneRedirect = value == "on"
+		case "drain_spread":
+			o.Retirement.DrainSpread = parseDuration(t, value)
 		default:
 			t.Fatalf("unknown option %q in a conversation", name)
 		}
@@ -157,6 +169,7 @@ type conversation struct {
 	t      *testing.T
 	base   string
 	client *http.Client
+	keeper *retire.Keeper
 
 	mu      sync.Mutex
 	log     strings.Builder // what happened since the last look
@@ -200,6 +213,8 @@ func (c *conversation) step(head, text string) {
 		time.Sleep(d) // fake time: what is due by then happens now
 	case words[0] == "hang" && words[1] == "up":
 		c.streams[words[2]].cancel()
+	case words[0] == "stage":
+		setStage(c.t, c.keeper, retire.Stage(words[1]), text)
 	default:
 		c.request(words[0], words[1], words[2], text)
 	}
