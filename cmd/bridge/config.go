@@ -83,6 +83,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 func (s *source) options() bridge.Options {
 	o := bridge.Options{
 		LegacyOff:      s.legacyOff(),
+		Retirement:     s.retirement(),
 		PublicURL:      s.text("public_url"),
 		SSEPath:        s.text("sse_path"),
 		MessagePath:    s.text("message_path"),

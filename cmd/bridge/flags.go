@@ -71,7 +71,8 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.Duration("drain-delay", 0, "time after SIGTERM in which /readyz fails and everything is still served")
 	fs.Duration("shutdown-timeout", defaultShutdownTimeout, "time for calls in flight after SIGTERM and --drain-delay")
 	fs.Bool("insecure", false, "listen on other than loopback addresses although nobody is authenticated")
-	fs.String("state", "", "folder of ledger.db, or off to keep it in memory (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")
+	fs.String("state", "", "folder of ledger.db, retirement.json and audit.jsonl, or off to keep them in memory (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")
+	addStageSettings(fs)
 	fs.String("log-format", "auto", "log as text, json, or auto: text on a terminal")
 	fs.String("log-level", "info", "least level logged: debug, info, warn or error")
 }
