@@ -13,6 +13,7 @@ import (
 //
 //	GET /healthz        200 while the process serves; the body says whether the server answers
 //	GET /readyz         200, or 503 while the server does not answer and once Shutdown or Close was called
+//	GET /metrics        what docs/telemetry.md lists, in the text format of Prometheus or in OpenMetrics
 //	GET /admin/report   the ledger's report as JSON
 //
 // It asks nobody who they are, so the listener must be a private one. The report is served to the hosts of
@@ -22,9 +23,10 @@ func (b *Bridge) Admin() http.Handler {
 	get := func(path string, h http.HandlerFunc) { r.Handle(path, byMethod{http.MethodGet: h, http.MethodHead: h}) }
 	get("/healthz", b.serveHealth)
 	get("/readyz", b.serveReady)
+	r.Handle("/metrics", byMethod{http.MethodGet: b.metrics()})
 	r.Handle("/admin/report", b.guard.Handler(byMethod{http.MethodGet: http.HandlerFunc(b.serveReport)}))
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz and /admin/report"})
+		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz, /metrics and /admin/report"})
 	})
 	return normalised(r, "")
 }

@@ -35,6 +35,7 @@ type Bridge struct {
 	up         exchange.Handler
 	translated exchange.Handler // up, for clients of every era
 	ledger     *telemetry.Ledger
+	signals    *telemetry.Signals
 	retirement *retirement
 	mcp        *streamable.Front
 	legacy     legacyRoutes
@@ -67,11 +68,14 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	if b.retirement, err = b.openRetirement(); err != nil {
 		return nil, errors.Join(err, b.ledger.Close())
 	}
-	b.translated = translate.Handler(up, s.translation(up, b.observe))
-	h := b.ledger.Handler(b.translated)
+	if b.signals, err = b.openSignals(); err != nil {
+		return nil, errors.Join(err, b.retirement.keeper.Close(), b.ledger.Close())
+	}
+	b.translated = translate.Handler(b.signals.Upstream(up), s.translation(up, b.observe))
+	h := b.signals.Served(b.ledger.Handler(b.translated))
 	b.mcp = streamable.New(h, s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.retirement)
-	b.serve = b.guard.Handler(b.untilClosed(normalised(b.routes(), s.prefix)))
+	b.serve = b.guard.Handler(b.untilClosed(b.countStreams(normalised(b.routes(), s.prefix))))
 	return b, nil
 }
 
@@ -115,6 +119,7 @@ func (b *Bridge) untilClosed(next http.Handler) http.Handler {
 // observe records what the fronts report.
 func (b *Bridge) observe(o exchange.Observation) {
 	b.ledger.Observe(o)
+	b.signals.Observe(o)
 	b.s.Logger.LogAttrs(context.Background(), slog.LevelDebug, "observed",
 		slog.String("event", o.Kind), slog.String("transport", o.Transport), slog.String("session", shortened(o.Session)),
 		slog.String("revision", o.Version), slog.String("detail", o.Detail))
@@ -176,7 +181,7 @@ func (b *Bridge) Close() error {
 				errs = append(errs, c.Close())
 			}
 		}
-		b.closed = errors.Join(append(errs, b.ledger.Close())...)
+		b.closed = errors.Join(append(errs, b.signals.Close(), b.ledger.Close())...)
 	})
 	return b.closed
 }

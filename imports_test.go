@@ -44,7 +44,7 @@ var importTable = map[string]rule{
 	"upstream":         {own: []string{"exchange", "negotiate", "internal/jsonrpc", "internal/sse"}, others: []string{lru}},
 	"telemetry": {
 		own:    []string{"exchange", "negotiate"},
-		others: []string{lru, opentelemetry, "github.com/Masterminds/semver/v3", "modernc.org/sqlite"},
+		others: []string{lru, opentelemetry, "github.com/prometheus/client_golang", "github.com/Masterminds/semver/v3", "modernc.org/sqlite"},
 	},
 	"internal/guard": {others: []string{
 		"github.com/coreos/go-oidc/v3", gosdk + "/auth", "github.com/rs/cors", "github.com/realclientip/realclientip-go", "golang.org/x/time/rate",

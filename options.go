@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/internal/guard"
+	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
 // Default paths.
@@ -105,6 +106,10 @@ type Options struct {
 	// upstream.Options.StaticRoots wants the same. Nil: it is refused.
 	Roots []byte
 
+	// Signals are about metrics, traces and the events of the log: bounds, names, and where they are sent beside /metrics. The bridge
+	// sets Report, Retirement, UpstreamTransport, Version and Logger itself.
+	Signals telemetry.SignalOptions
+
 	Logger *slog.Logger // nil: silent
 }
 
@@ -127,7 +132,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.Retirement.check())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.Retirement.check(), s.Signals.Check())
 }
 
 func (s *settings) checkPublicURL() error {

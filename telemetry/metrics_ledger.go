@@ -1,0 +1,209 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/negotiate"
+)
+
+const (
+	topNames      = 20          // of the ledger that may become label values each time it is looked at
+	minNameCalls  = 10          // of a name, so that one that was made up once takes no place
+	namesFirst    = time.Minute // after the start the ledger is looked at for names, then after twice as long each time
+	namesInterval = time.Hour   // but at least so often
+)
+
+// ledgerView is what the gauges show of the ledger. It is made from a report when somebody collects, at most every
+// SignalOptions.ReportEvery.
+type ledgerView struct {
+	mu      sync.Mutex
+	at      time.Time // when it was made; zero: never
+	report  *Report   // nil: there has been none
+	namesAt time.Time // when the ledger is looked at for names again
+	wait    time.Duration
+}
+
+// instrumentLedger makes the gauges of the ledger. Without a report there are none.
+func (s *Signals) instrumentLedger(m metric.Meter) error {
+	if s.o.Report == nil {
+		return nil
+	}
+	var errs []error
+	gauge := func(name, unit, help string) metric.Int64ObservableGauge {
+		g, err := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
+		errs = append(errs, err)
+		return g
+	}
+	legacy := gauge("mcp.bridge.legacy.identities", "", "Identities that used HTTP+SSE within the quiet period, by class.")
+	lastSeen := gauge("mcp.bridge.legacy.last_seen.timestamp", "s", "When a client last used HTTP+SSE, in Unix time.")
+	ready := gauge("mcp.bridge.retirement.ready", "", "1 if the stage can be stepped to, 0 if somebody breaks, -1 if that cannot be told.")
+	blockers := gauge("mcp.bridge.retirement.blockers", "", "Reasons of the verdict, blockers and doubts, by code.")
+	identities := gauge("mcp.bridge.ledger.identities", "", "Identities in the ledger, by kind.")
+	flushed := gauge("mcp.bridge.ledger.last_flush.timestamp", "s", "When the ledger was last written, in Unix time.")
+	exempt := gauge("mcp.bridge.legacy.exempt_refused", "", "Exempt identities that were refused over HTTP+SSE all the same.")
+	ratio, err := m.Float64ObservableGauge("mcp.bridge.legacy.traffic", metric.WithUnit("1"), metric.WithDescription("Share of HTTP+SSE in the calls of the quiet period, 0 to 1."))
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return err
+	}
+	_, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		r := s.view()
+		if r == nil {
+			return nil
+		}
+		observeCounts(o, legacy, legacyClasses(r), func(c Class) metric.MeasurementOption { return with(labelClass.String(string(c))) })
+		observeCounts(o, identities, kinds(r), func(k string) metric.MeasurementOption { return with(labelKind.String(k)) })
+		observeCounts(o, blockers, findings(r), func(c string) metric.MeasurementOption { return with(labelCode.String(c)) })
+		for name, seen := range s.lastSeen(r) {
+			o.ObserveInt64(lastSeen, seen.Unix(), with(labelClient.String(name)))
+		}
+		o.ObserveInt64(ready, verdictValue(r.Verdict), with(labelTarget.String(stageLabel(r.Target))))
+		o.ObserveFloat64(ratio, r.Window.Share)
+		o.ObserveInt64(exempt, exemptRefused(r))
+		if !r.Observation.LastFlush.IsZero() {
+			o.ObserveInt64(flushed, r.Observation.LastFlush.Unix())
+		}
+		return nil
+	}, legacy, lastSeen, ready, blockers, identities, flushed, exempt, ratio)
+	return err
+}
+
+func observeCounts[K comparable](o metric.Observer, g metric.Int64ObservableGauge, counts map[K]int64, series func(K) metric.MeasurementOption) {
+	for k, n := range counts {
+		o.ObserveInt64(g, n, series(k))
+	}
+}
+
+// view returns the report to show, nil if there never was one. It must not be changed.
+func (s *Signals) view() *Report {
+	v := &s.ledger
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	if !v.at.IsZero() && now.Sub(v.at) < s.o.ReportEvery {
+		return v.report
+	}
+	v.at = now
+	r, err := s.o.Report()
+	if err != nil {
+		if !errors.Is(err, ErrClosed) {
+			s.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "gauges of the ledger are old: it gives no report", slog.Any("err", err))
+		}
+		return v.report
+	}
+	v.report = &r
+	s.learnLedger(&r)
+	if !now.Before(v.namesAt) {
+		v.wait = min(max(2*v.wait, namesFirst), namesInterval)
+		v.namesAt = now.Add(v.wait)
+		s.admitNames(&r)
+	}
+	return v.report
+}
+
+// learnLedger takes from the ledger what was used over HTTP+SSE before this program began.
+func (s *Signals) learnLedger(r *Report) {
+	for _, t := range r.Revisions {
+		if revision, ok := negotiate.Parse(t.revision()); ok && t.Transport == exchange.HTTPSSE && t.Sessions+t.Reopened > 0 {
+			s.surface.use(revision)
+		}
+	}
+}
+
+// admitNames makes the names that the ledger has most calls of label values, as long as there is room.
+func (s *Signals) admitNames(r *Report) {
+	calls := make(map[string]int64)
+	for _, c := range r.Clients {
+		if c.Name != "" && !c.Probe {
+			calls[c.Name] += c.Calls
+		}
+	}
+	names := make([]string, 0, len(calls))
+	for name, n := range calls {
+		if n >= minNameCalls {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b)) })
+	for _, name := range names[:min(len(names), topNames)] {
+		s.names.admit(name)
+	}
+}
+
+// lastSeen is when each client name that is a label value last used HTTP+SSE, and when any of the others did.
+func (s *Signals) lastSeen(r *Report) map[string]time.Time {
+	out := make(map[string]time.Time)
+	for _, c := range r.Clients {
+		if c.Transport != exchange.HTTPSSE || c.Probe {
+			continue
+		}
+		if name := s.names.has(c.Name); c.LastSeen.After(out[name]) {
+			out[name] = c.LastSeen
+		}
+	}
+	return out
+}
+
+// legacyClasses counts the identities that used HTTP+SSE in the window.
+func legacyClasses(r *Report) map[Class]int64 {
+	counts := make(map[Class]int64, len(Classes))
+	for _, c := range Classes {
+		counts[c] = 0
+	}
+	for i := range r.Identities {
+		if id := &r.Identities[i]; id.Window != (Counts{}) {
+			counts[id.Class]++
+		}
+	}
+	return counts
+}
+
+func kinds(r *Report) map[string]int64 {
+	counts := map[string]int64{KindPrincipal: 0, KindClient: 0, KindAddress: 0, KindOther: 0}
+	for i := range r.Identities {
+		counts[r.Identities[i].Kind]++
+	}
+	return counts
+}
+
+func findings(r *Report) map[string]int64 {
+	counts := map[string]int64{
+		BlockBreaks: 0, BlockNewURL: 0, BlockIdentities: 0, BlockShare: 0,
+		DoubtObservation: 0, DoubtGap: 0, DoubtOverflow: 0, DoubtDamaged: 0, DoubtCadence: 0, DoubtClock: 0,
+	}
+	for _, list := range [][]Finding{r.Blockers, r.Doubts} {
+		for _, f := range list {
+			counts[f.Code]++
+		}
+	}
+	return counts
+}
+
+func verdictValue(v Verdict) int64 {
+	switch v {
+	case Ready:
+		return 1
+	case Blocked:
+		return 0
+	}
+	return -1
+}
+
+// exemptRefused counts the identities that are exempt now and were refused over HTTP+SSE in the window.
+func exemptRefused(r *Report) int64 {
+	var n int64
+	for i := range r.Identities {
+		if id := &r.Identities[i]; id.ExemptUntil.After(r.GeneratedAt) && id.Window.Refusals > 0 {
+			n++
+		}
+	}
+	return n
+}
