@@ -11,6 +11,7 @@ import (
 	"time"
 
 	bridge "github.com/mcp-dualstack/bridge"
+	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/upstream"
 )
 
@@ -19,6 +20,7 @@ type screen struct {
 	c      *config
 	listen net.Addr
 	admin  net.Listener // nil when off
+	stage  retire.Stage // of the HTTP+SSE routes; empty: open
 }
 
 // probeWait is how long the screen waits for the verdict on the server.
@@ -44,11 +46,8 @@ func (s screen) text(f finding, known bool) string {
 	row := func(name, value, what string) { fmt.Fprintf(table, "  %s\t%s\t%s\n", name, value, what) }
 	stateless, sessions := served(f, known)
 	row("Streamable HTTP", base+o.MCPPath, forms(stateless, sessions))
-	if o.LegacyOff {
-		row("HTTP+SSE", "off", o.SSEPath+" answers as gone; Streamable HTTP is served there by POST")
-	} else {
-		row("HTTP+SSE", base+o.SSEPath, "2024-11-05; Streamable HTTP is served there too")
-	}
+	legacyOpen := !o.LegacyOff && s.stage != retire.Gone
+	row("HTTP+SSE", s.legacyPlace(base, legacyOpen), s.legacyState(legacyOpen))
 	if o.PublicURL != "" {
 		row("clients use", o.PublicURL, "as --public-url says")
 	}
@@ -64,7 +63,7 @@ func (s screen) text(f finding, known bool) string {
 	}
 	table.Flush() // into memory: no error
 	b.WriteString("\nTry:\n")
-	if sessions && !o.LegacyOff {
+	if sessions && legacyOpen {
 		fmt.Fprintf(&b, "\n  curl -N %s%s\n", base, o.SSEPath)
 	}
 	if sessions {
@@ -75,6 +74,31 @@ func (s screen) text(f finding, known bool) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+func (s screen) legacyPlace(base string, open bool) string {
+	switch {
+	case s.c.bridge.LegacyOff:
+		return "off"
+	case !open:
+		return string(retire.Gone)
+	}
+	return base + s.c.bridge.SSEPath
+}
+
+func (s screen) legacyState(open bool) string {
+	o := s.c.bridge
+	text, post := "2024-11-05", "; Streamable HTTP is served there too"
+	if s.stage != "" && s.stage != retire.Open {
+		text += ", stage " + string(s.stage) + " (bridge retire show)"
+	}
+	if !open {
+		text, post = o.SSEPath+" answers as gone", "; Streamable HTTP is served there by POST"
+	}
+	if o.Retirement.SameURLOff {
+		return text
+	}
+	return text + post
 }
 
 // served says which forms of Streamable HTTP clients can use; both as long as nothing is known.

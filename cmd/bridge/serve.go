@@ -93,12 +93,13 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	running.Store(b)
 
 	ended := make(chan error, 2)
-	servers := []*http.Server{start(b, front, log, ended)}
+	entrance := &door{next: b}
+	servers := []*http.Server{start(entrance, front, log, ended)}
 	if admin != nil {
 		servers = append(servers, start(b.Admin(), admin, log, ended))
 	}
 	verdict := probe(b, up, log)
-	go announce(stdout, screen{c: c, listen: front.Addr(), admin: admin}, verdict)
+	go announce(stdout, screen{c: c, listen: front.Addr(), admin: admin, stage: b.Retirement().State().Stage}, verdict)
 
 	select {
 	case err := <-ended:
@@ -106,7 +107,7 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	case sig := <-signals:
 		log.Info("shutting down", "signal", sig.String(), "timeout", c.shutdownTimeout.String())
 	}
-	return shutdown(b, servers, ending{delay: c.drainDelay, timeout: c.shutdownTimeout}, log, signals)
+	return shutdown(b, entrance, servers, ending{delay: c.drainDelay, timeout: c.shutdownTimeout}, log, signals)
 }
 
 // connect returns the server behind the bridge.
