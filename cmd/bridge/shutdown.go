@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	bridge "github.com/mcp-dualstack/bridge"
@@ -22,7 +24,7 @@ const closeGrace = 5 * time.Second
 
 // shutdown fails readyz, waits for load balancers to see it, lets calls finish, then ends streams and children. The second
 // signal ends the program at once.
-func shutdown(b *bridge.Bridge, servers []*http.Server, e ending, log *slog.Logger, signals <-chan os.Signal) error {
+func shutdown(b *bridge.Bridge, entrance *door, servers []*http.Server, e ending, log *slog.Logger, signals <-chan os.Signal) error {
 	waiting, stop := context.WithCancel(context.Background())
 	defer stop()
 	second := repeated(waiting, signals)
@@ -35,7 +37,7 @@ func shutdown(b *bridge.Bridge, servers []*http.Server, e ending, log *slog.Logg
 	ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- wind(ctx, b, servers) }()
+	go func() { done <- wind(ctx, b, entrance, servers) }()
 	select {
 	case err := <-done:
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -59,19 +61,26 @@ func endedAtOnce() error {
 }
 
 // wind lets calls finish, during which clients must still be able to answer what they are asked, and then ends the
-// rest. The listener of the clients closes before the streams end: who comes back is to find nothing that listens, which every
-// client tries again, and no 503, at which browsers give up (WHATWG HTML, server-sent events).
-func wind(ctx context.Context, b *bridge.Bridge, servers []*http.Server) error {
+// rest. The listener of the clients stays open to the end: what is new is refused with 503 and Retry-After, but for streams (door).
+func wind(ctx context.Context, b *bridge.Bridge, entrance *door, servers []*http.Server) error {
 	err := b.Drain(ctx)
-	stopListening(servers[0])
+	entrance.ending.Store(true)
 	return errors.Join(err, b.Shutdown(ctx), closeAll(servers))
 }
 
-// stopListening closes the listeners of srv, not its connections in use.
-func stopListening(srv *http.Server) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = srv.Shutdown(ctx) // it says that connections are left
+// A door stands before the handler of the clients' listener. While streams are being ended, who asks for one gets a connection that
+// ends without an answer: an EventSource tries that again, as it would if nobody listened, and gives up for good at a status
+// such as 503 (WHATWG HTML, server-sent events, "reestablish the connection" and "fail the connection").
+type door struct {
+	next   http.Handler
+	ending atomic.Bool
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if d.ending.Load() && r.Method == http.MethodGet && strings.Contains(strings.ToLower(strings.Join(r.Header.Values("Accept"), ",")), "text/event-stream") {
+		panic(http.ErrAbortHandler) // net/http cuts the connection, in HTTP/2 the stream, and logs nothing
+	}
+	d.next.ServeHTTP(w, r)
 }
 
 // sameSignal is how long after a signal another one counts as the same: a terminal and the program that

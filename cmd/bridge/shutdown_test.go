@@ -54,11 +54,11 @@ func TestDrainDelay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("uses real sockets and time")
 	}
-	b, front, servers := standing(t)
+	b, front, servers := standing(t, upstream.Pipe(demo.Dial, nil))
 	signals := make(chan os.Signal, 2)
 	done := make(chan error, 1)
 	go func() {
-		done <- shutdown(b, servers, ending{delay: time.Hour, timeout: time.Second}, slog.New(slog.DiscardHandler), signals)
+		done <- shutdown(b, &door{next: b}, servers, ending{delay: time.Hour, timeout: time.Second}, slog.New(slog.DiscardHandler), signals)
 	}()
 	waitFor(t, func() bool { return status(t, b, "/readyz") == http.StatusServiceUnavailable })
 	res, err := http.Post("http://"+front.Addr().String()+"/mcp", "application/json", strings.NewReader(initialize))
@@ -82,40 +82,85 @@ func TestDrainDelay(t *testing.T) {
 	_ = b.Close()
 }
 
-// Who loses a stream at the end finds nothing that listens, and no 503, at which browsers give up.
-func TestListenerClosesBeforeStreamsEnd(t *testing.T) {
+// While streams end, what is new is told to come back, and who comes back for a stream is cut without a status: an EventSource
+// tries again after that, and never after a 503.
+func TestRefusalsWhileStreamsEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("uses real sockets")
 	}
 	if !bridge.LegacyBuilt {
 		t.Skip("needs the HTTP+SSE transport")
 	}
-	b, front, servers := standing(t)
-	res, err := http.Get("http://" + front.Addr().String() + "/sse")
+	up := &lasting{Connector: upstream.Pipe(demo.Dial, nil), hold: make(chan struct{})}
+	b, front, servers := standing(t, up)
+	base := "http://" + front.Addr().String()
+	entrance := servers[0].Handler.(*door)
+	res, err := http.Get(base + "/sse")
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := make(chan error, 1)
-	go func() {
-		io.Copy(io.Discard, res.Body)
-		res.Body.Close()
-		_, err := net.Dial("tcp", front.Addr().String())
-		refused <- err
-	}()
+	defer res.Body.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := wind(ctx, b, servers); err != nil {
+	done := make(chan error, 1)
+	go func() { done <- wind(ctx, b, entrance, servers) }()
+	io.Copy(io.Discard, res.Body) // until the stream has ended
+	tests := []struct {
+		name, method, path, accept string
+		status                     int // 0: cut
+	}{
+		{"an EventSource", http.MethodGet, "/sse", "text/event-stream", 0},
+		{"a standing stream", http.MethodGet, "/mcp", "application/json, Text/Event-Stream;q=0.5", 0},
+		{"a call", http.MethodPost, "/mcp", "application/json, text/event-stream", http.StatusServiceUnavailable},
+		{"somebody who looks", http.MethodGet, "/sse", "text/html", http.StatusServiceUnavailable},
+	}
+	for _, tt := range tests {
+		got, retry := answered(t, base, tt.method, tt.path, tt.accept)
+		if got != tt.status || retry != (tt.status != 0) {
+			t.Errorf("%s: got %d, Retry-After %v, want %d", tt.name, got, retry, tt.status)
+		}
+	}
+	close(up.hold)
+	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := <-refused; !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("who came back got %v, want connection refused", err)
+	if _, err := net.Dial("tcp", front.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the end: got %v, want connection refused", err)
 	}
 }
 
-// standing returns a bridge in front of the demo server with its listener.
-func standing(t *testing.T) (*bridge.Bridge, net.Listener, []*http.Server) {
+// A lasting server takes its time to end, and with it the bridge.
+type lasting struct {
+	upstream.Connector
+	hold chan struct{}
+}
+
+func (l *lasting) Close() error {
+	<-l.hold
+	return l.Connector.Close()
+}
+
+// answered returns the status of a request, 0 if the connection was cut, and whether it says when to come back.
+func answered(t *testing.T, base, method, path, accept string) (status int, retry bool) {
 	t.Helper()
-	b, err := bridge.New(upstream.Pipe(demo.Dial, nil), nil)
+	req, _ := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(""))
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("%s %s: got %v, want the end of the connection", method, path, err)
+		}
+		return 0, false
+	}
+	res.Body.Close()
+	return res.StatusCode, res.Header.Get("Retry-After") != ""
+}
+
+// standing returns a bridge in front of the demo server with its listener.
+func standing(t *testing.T, up upstream.Connector) (*bridge.Bridge, net.Listener, []*http.Server) {
+	t.Helper()
+	b, err := bridge.New(up, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +168,7 @@ func standing(t *testing.T) (*bridge.Bridge, net.Listener, []*http.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := start(b, l, slog.New(slog.DiscardHandler), make(chan error, 1))
+	srv := start(&door{next: b}, l, slog.New(slog.DiscardHandler), make(chan error, 1))
 	t.Cleanup(func() {
 		_ = srv.Close()
 		http.DefaultClient.CloseIdleConnections()
