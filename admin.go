@@ -16,15 +16,16 @@ import (
 //	GET /metrics        what docs/telemetry.md lists, in the text format of Prometheus or in OpenMetrics
 //	GET /admin/report   the ledger's report as JSON
 //
-// It asks nobody who they are, so the listener must be a private one. The report is served to the hosts of
-// Options.AllowedHosts only, as the client routes are, so that no web page can read it.
+// Health is for everybody. The rest is served to the hosts of Options.AllowedHosts only, as the client routes are, so that no web
+// page can read it, and asks for the token of Options.AdminTokenFile; without one the listener must be a private one.
 func (b *Bridge) Admin() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
 	get := func(path string, h http.HandlerFunc) { r.Handle(path, byMethod{http.MethodGet: h, http.MethodHead: h}) }
 	get("/healthz", b.serveHealth)
 	get("/readyz", b.serveReady)
-	r.Handle("/metrics", byMethod{http.MethodGet: b.metrics()})
-	r.Handle("/admin/report", b.guard.Handler(byMethod{http.MethodGet: http.HandlerFunc(b.serveReport)}))
+	r.Handle("/metrics", b.operators(byMethod{http.MethodGet: b.metrics()}))
+	report := http.HandlerFunc(b.serveReport)
+	r.Handle("/admin/report", b.operators(byMethod{http.MethodGet: report, http.MethodHead: report}))
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz, /metrics and /admin/report"})
 	})

@@ -41,6 +41,11 @@ type Bridge struct {
 	legacy     legacyRoutes
 	serve      http.Handler // of the clients' listener
 	guard      *guard.Guard
+	auth       *guard.Authenticator
+	limiter    *guard.Limiter
+	held       *guard.Budget // bytes of bodies
+	challenges challenges
+	unwatch    func() // ends the watch of the token file; nil: there is none
 
 	draining atomic.Bool // Shutdown or Close was called
 	ended    atomic.Bool // Close was called
@@ -71,11 +76,14 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	if b.signals, err = b.openSignals(); err != nil {
 		return nil, errors.Join(err, b.retirement.keeper.Close(), b.ledger.Close())
 	}
+	b.limiter, b.held = b.newLimiter(), guard.NewBudget(s.MaxBodyBytesInTotal)
+	b.auth = b.newAuthenticator()
+	b.watchTokens()
 	b.translated = translate.Handler(b.signals.Upstream(up), s.translation(up, b.observe))
-	h := b.signals.Served(b.ledger.Handler(b.translated))
+	h := b.quotas(s.access(b.challenging(b.signals.Served(b.ledger.Handler(b.translated)))))
 	b.mcp = streamable.New(h, s.streamable(b.observe))
-	b.legacy = newLegacyRoutes(h, s, b.retirement)
-	b.serve = b.guard.Handler(b.untilClosed(b.countStreams(normalised(b.routes(), s.prefix))))
+	b.legacy = newLegacyRoutes(h, s, b.retirement, b.admitted)
+	b.serve = s.strict(b.guard.Handler(b.guard.CORS(b.untilClosed(b.countStreams(normalised(b.auth.Identify(b.routes()), s.prefix))))))
 	return b, nil
 }
 
@@ -176,6 +184,9 @@ func (b *Bridge) Close() error {
 	b.ended.Store(true)
 	b.closing.Do(func() {
 		errs := []error{b.retirement.keeper.Close(), b.mcp.Close(), b.legacy.close()}
+		if b.unwatch != nil {
+			b.unwatch()
+		}
 		for _, h := range []exchange.Handler{b.translated, b.up} { // suspended calls end before their sessions do
 			if c, ok := h.(io.Closer); ok {
 				errs = append(errs, c.Close())

@@ -7,51 +7,14 @@ import (
 	"strings"
 )
 
-// trusted reports whether a is one of the operator's proxies.
-func (s *settings) trusted(a netip.Addr) bool {
-	for _, p := range s.proxies {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// remote returns the address at the other end of the connection, the zero Addr if there is none.
-func remote(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ap.Addr().Unmap().WithZone("")
-}
-
-// addr returns the client's address: the last of X-Forwarded-For that is not a trusted proxy's own,
-// provided that a trusted proxy is at the other end of the connection.
-func (s *settings) addr(r *http.Request) netip.Addr {
-	a := remote(r)
-	if !s.trusted(a) {
-		return a
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
-			return a // what stands further left was not vouched for by anyone
-		}
-		a = hop.Unmap()
-		if !s.trusted(a) {
-			return a
-		}
-	}
-	return a
-}
+// addr returns the client's address, after trusted proxies.
+func (s *settings) addr(r *http.Request) netip.Addr { return s.proxies.Addr(r) }
 
 // forwarded returns what a trusted proxy says about the URL that the client used: scheme and host, both
 // empty unless the scheme is known, and the clean path prefix that the proxy stripped. ok is false when no trusted proxy
 // spoke.
 func (s *settings) forwarded(r *http.Request) (scheme, host, prefix string, ok bool) {
-	if !s.trusted(remote(r)) {
+	if !s.proxies.Trusts(r) {
 		return "", "", "", false
 	}
 	if scheme = strings.ToLower(r.Header.Get("X-Forwarded-Proto")); scheme == "http" || scheme == "https" {
@@ -81,9 +44,12 @@ func schemeOf(r *http.Request) string {
 }
 
 // successor returns the absolute URL of the MCP route as the client can reach it. r's path is the route.
-func (s *settings) successor(r *http.Request) string {
+func (s *settings) successor(r *http.Request) string { return s.published(r, s.MCPPath) }
+
+// published returns the absolute URL of a path of the bridge as the client can reach it. r's own path is the route.
+func (s *settings) published(r *http.Request, path string) string {
 	if s.publicURL != nil {
-		return s.publicURL.JoinPath(s.MCPPath).String()
+		return s.publicURL.JoinPath(path).String()
 	}
 	u := url.URL{Scheme: schemeOf(r), Host: r.Host, Path: mountPrefix(r)}
 	if scheme, host, prefix, ok := s.forwarded(r); ok {
@@ -94,5 +60,5 @@ func (s *settings) successor(r *http.Request) string {
 			u.Path = prefix + u.Path
 		}
 	}
-	return u.JoinPath(s.MCPPath).String()
+	return u.JoinPath(path).String()
 }

@@ -21,6 +21,7 @@ func (t *retirement) goneRoutes() legacyRoutes {
 			t.header(w, r, s)
 			t.refuseMessage(w, r, s, t.decide(s, retire.AtMessage, exchange.Client{}, false))
 		}),
+		knows:    func(string, string) bool { return false },
 		drain:    func(context.Context) error { return nil },
 		shutdown: func(context.Context) error { return nil },
 		close:    func() error { return nil },

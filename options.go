@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"path"
 	"slices"
@@ -55,6 +54,23 @@ type Options struct {
 	// -Prefix are believed. Empty: nobody's.
 	TrustedProxies []string
 
+	// Auth says how clients are authenticated; the zero value lets everybody in.
+	Auth Auth
+	// ToolRules say who may see and call which tools. Empty: everybody every tool.
+	ToolRules []ToolRule
+	// AdminTokenFile has the token that the routes of Admin ask for, but for those of health; at least 16 characters. It is read
+	// again when it changes. Empty: none is asked for.
+	AdminTokenFile string
+	// HSTS tells browsers for how long to use https only (RFC 6797), in answers over TLS. Zero: nothing is said.
+	HSTS time.Duration
+
+	// PrincipalLimit and AddressLimit are what one authenticated caller, and one address, may do; over it the answer is 429. An
+	// IPv6 address stands for its /64. The zero values are no limits.
+	PrincipalLimit, AddressLimit Limit
+	// FailureLimit is how many requests of one address may fail to authenticate; zero: 5 per second, 100 at once. A negative
+	// Rate is no limit.
+	FailureLimit Limit
+
 	// State is the folder of ledger.db, retirement.json and audit.jsonl; it is made when missing. Empty: they live in
 	// memory, and the stage of the retirement is open at first.
 	State string
@@ -87,6 +103,7 @@ type Options struct {
 	MaxStreams              int   // streams open in sessions of Streamable HTTP; zero: 8192
 	MaxStreamsPerSession    int   // of them in one session; zero: 320
 	MaxBodyBytes            int64 // of one request body; zero: 8 MiB
+	MaxBodyBytesInTotal     int64 // of all requests being read or answered; over it 503; zero: 256 MiB
 	StreamBytes             int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
 
 	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said
@@ -116,9 +133,13 @@ type Options struct {
 // settings are Options after validation, with defaults filled in.
 type settings struct {
 	Options
-	publicURL *url.URL       // nil when not set; without a trailing slash
-	proxies   []netip.Prefix // trusted
-	prefix    string         // path of publicURL, "" or /tools
+	publicURL *url.URL      // nil when not set; without a trailing slash
+	proxies   guard.Proxies // trusted
+	prefix    string        // path of publicURL, "" or /tools
+	rules     toolRules
+	tokens    *guard.Tokens // nil: none
+	oidc      *guard.OIDC   // nil: none
+	operator  *guard.Secret // nil: operators are not asked who they are
 }
 
 // check fills in the defaults and reports every problem at once. The guard tells refused of every refusal.
@@ -132,7 +153,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.Retirement.check(), s.Signals.Check())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.checkAuth(), s.checkRules(), s.checkLimits(), s.Retirement.check(), s.Signals.Check())
 }
 
 func (s *settings) checkPublicURL() error {
@@ -206,21 +227,9 @@ func (s *settings) checkChoices() error {
 	return errors.Join(errs...)
 }
 
-func (s *settings) checkProxies() error {
-	var errs []error
-	for _, text := range s.TrustedProxies {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			a, addrErr := netip.ParseAddr(text)
-			if addrErr != nil {
-				errs = append(errs, fmt.Errorf("trusted proxy: %q is neither an address nor a prefix such as 10.0.0.0/8", text))
-				continue
-			}
-			p = netip.PrefixFrom(a, a.BitLen())
-		}
-		s.proxies = append(s.proxies, p.Masked())
-	}
-	return errors.Join(errs...)
+func (s *settings) checkProxies() (err error) {
+	s.proxies, err = guard.NewProxies(s.TrustedProxies)
+	return err
 }
 
 func (s *settings) checkNumbers() error {
@@ -234,7 +243,7 @@ func (s *settings) checkNumbers() error {
 		{"body timeout", int64(s.BodyTimeout)}, {"poll after", int64(s.PollAfter)}, {"max stream age", int64(s.MaxStreamAge)},
 		{"max sessions per principal", int64(s.MaxSessionsPerPrincipal)}, {"max calls in total", int64(s.MaxCallsInTotal)},
 		{"max streams", int64(s.MaxStreams)}, {"max streams per session", int64(s.MaxStreamsPerSession)},
-		{"max body bytes", s.MaxBodyBytes}, {"stream bytes", int64(s.StreamBytes)},
+		{"max body bytes", s.MaxBodyBytes}, {"max body bytes in total", s.MaxBodyBytesInTotal}, {"hsts", int64(s.HSTS)}, {"stream bytes", int64(s.StreamBytes)},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", n.name))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/guard"
 	"github.com/mcp-dualstack/bridge/retire"
 )
 
@@ -87,7 +88,8 @@ func (t *retirement) decide(s *retire.State, p retire.Point, c exchange.Client, 
 func (t *retirement) ask(s *retire.State, p retire.Point, c exchange.Client, fresh bool) retire.Decision {
 	a := retire.Ask{Point: p, Fresh: fresh, Now: time.Now()}
 	if w := s.Active(a.Now); t.who != nil && (len(s.Exemptions) > 0 || w != nil && w.Percent > 0) {
-		a.IDs = t.who(c) // the rest needs no identity, and this is the hot path
+		c.Principal, _ = t.s.rules.of(c.Principal) // as the ledger knows it
+		a.IDs = t.who(c)                           // the rest needs no identity, and this is the hot path
 	}
 	return s.Decide(a)
 }
@@ -108,6 +110,7 @@ func (t *retirement) seen(kind string, p retire.Point, d retire.Decision, c exch
 func (t *retirement) client(r *http.Request) exchange.Client {
 	return exchange.Client{
 		Transport: exchange.HTTPSSE, Requested: r.Header.Get(headerVersion), Addr: t.s.addr(r), UserAgent: r.UserAgent(),
+		Principal: guard.IdentityOf(r).Principal,
 	}
 }
 

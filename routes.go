@@ -28,6 +28,7 @@ const sessionParam = "sessionId"
 type legacyRoutes struct {
 	stream   http.Handler // GET of the SSE path without a session of Streamable HTTP
 	messages http.Handler // POST of the message path
+	knows    func(id, principal string) bool
 
 	drain, shutdown shutdownFunc
 	close           func() error
@@ -40,8 +41,10 @@ type shutdownFunc func(context.Context) error
 func (b *Bridge) routes() http.Handler {
 	s := b.s
 	r := mux.NewRouter().SkipClean(true)
-	r.Handle(s.MCPPath, b.mcp)
-	shared := byMethod{http.MethodGet: b.stream(), http.MethodPost: b.sameURL(), http.MethodDelete: b.mcp}
+	mcp := b.admitted(b.mcp)
+	r.Handle(s.MCPPath, mcp)
+	b.routeMetadata(r)
+	shared := byMethod{http.MethodGet: b.stream(mcp), http.MethodPost: b.admitted(b.sameURL()), http.MethodDelete: mcp}
 	if s.Retirement.SameURLOff {
 		shared = byMethod{http.MethodGet: b.legacy.stream, http.MethodPost: http.HandlerFunc(b.retirement.newClient)}
 	}
@@ -59,10 +62,10 @@ func (b *Bridge) routes() http.Handler {
 
 // stream tells the GETs of the SSE path apart (retirement.md R4): with a session id it is the
 // standing stream of Streamable HTTP, without one it is legacy.
-func (b *Bridge) stream() http.Handler {
+func (b *Bridge) stream(mcp http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header[headerSession]) > 0 {
-			b.mcp.ServeHTTP(w, r)
+			mcp.ServeHTTP(w, r)
 			return
 		}
 		b.legacy.stream.ServeHTTP(w, r)
@@ -135,7 +138,7 @@ func (b *Bridge) serveNotFound(w http.ResponseWriter, r *http.Request) {
 // streamable returns the options of the Streamable HTTP front.
 func (s *settings) streamable(observe func(exchange.Observation)) *streamable.Options {
 	return &streamable.Options{
-		Addr: s.addr, Observe: observe, Logger: s.Logger,
+		Addr: s.addr, Observe: observe, Logger: s.Logger, Principal: s.principal, Authorization: s.passed(s.authorization),
 		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, IdleTimeout: s.IdleTimeout, WriteTimeout: s.WriteTimeout,
 		MaxSessions: s.MaxSessions, MaxStateless: s.MaxStateless, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
 		BodyTimeout: s.BodyTimeout, PollAfter: s.PollAfter, MaxStreamAge: s.MaxStreamAge,

@@ -12,12 +12,13 @@ import (
 // LegacyBuilt says whether the HTTP+SSE transport is part of this build; the build tag nolegacy leaves it out.
 const LegacyBuilt = true
 
-func newLegacyRoutes(h exchange.Handler, s *settings, t *retirement) legacyRoutes {
+func newLegacyRoutes(h exchange.Handler, s *settings, t *retirement, admitted func(http.Handler) http.Handler) legacyRoutes {
 	if t.fixed {
 		return t.goneRoutes()
 	}
 	f := legacy.New(h, &legacy.Options{
 		Addr: s.addr, Observe: t.observe, Logger: s.Logger, Stage: legacyStage(t),
+		Principal: s.principal, Authorization: s.passed(s.authorization),
 		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, WriteTimeout: s.WriteTimeout, BridgeInfo: s.info(),
 		MaxSessions: s.MaxSessions, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
 		BodyTimeout: s.BodyTimeout, MaxStreamAge: s.MaxStreamAge, Reattach: s.Reattach,
@@ -33,10 +34,12 @@ func newLegacyRoutes(h exchange.Handler, s *settings, t *retirement) legacyRoute
 		f.WindDown(&legacy.WindDown{Idle: w.idle, Deadline: w.deadline, Spread: w.spread})
 	})
 	open := func(w http.ResponseWriter, r *http.Request, o opening) {
-		f.ServeStream(w, r, legacy.Opening{Tombstone: o.tombstone, Retry: o.retry, Full: o.full})
+		admitted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			f.ServeStream(w, r, legacy.Opening{Tombstone: o.tombstone, Retry: o.retry, Full: o.full})
+		})).ServeHTTP(w, r)
 	}
 	return legacyRoutes{
-		stream: asSpelled(t.stream(open)), messages: t.messages(f.Messages(), f.Client),
+		stream: asSpelled(t.stream(open)), messages: t.messages(admitted(f.Messages()), f.Client), knows: f.Knows,
 		drain: f.Drain, shutdown: f.Shutdown, close: f.Close,
 	}
 }

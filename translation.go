@@ -19,7 +19,7 @@ type poolable interface{ Pools() bool }
 // translation returns the options of what makes up serve clients of every era.
 func (s *settings) translation(up exchange.Handler, observe func(exchange.Observation)) *translate.Options {
 	o := &translate.Options{
-		Logger: s.Logger, Info: s.info(), Suspend: s.Translation, Drive: s.Drive, Cache: s.Cache, Roots: s.Roots, Observe: observe,
+		Logger: s.Logger, Info: s.info(), Suspend: s.Translation, Drive: s.Drive, Cache: s.Cache, Roots: s.Roots, Observe: observe, Wrap: s.Auth.enabled(),
 	}
 	_, o.UpstreamHTTP = up.(*upstream.Remote)
 	if p, ok := up.(poolable); ok {

@@ -35,11 +35,13 @@ type Options struct {
 	// not said, and the path prefix that the proxy stripped. ok is false if no trusted proxy spoke. nil: none is trusted.
 	Forwarded func(*http.Request) (scheme, host, prefix string, ok bool)
 
-	Principal func(*http.Request) string     // the authenticated caller; nil: nobody is authenticated
-	Addr      func(*http.Request) netip.Addr // of the client, after trusted proxies; nil: RemoteAddr
-	Stage     Stage                          // what the retirement of these routes does to clients
-	Observe   func(exchange.Observation)     // nil: nobody listens
-	Logger    *slog.Logger                   // nil: silent
+	Principal func(*http.Request) string // the authenticated caller; nil: nobody is authenticated
+	// Authorization returns what is passed on as Client.Authorization, in pass-through mode (credentials.go); nil: nothing is.
+	Authorization func(*http.Request) string
+	Addr          func(*http.Request) netip.Addr // of the client, after trusted proxies; nil: RemoteAddr
+	Stage         Stage                          // what the retirement of these routes does to clients
+	Observe       func(exchange.Observation)     // nil: nobody listens
+	Logger        *slog.Logger                   // nil: silent
 
 	// Reattach says whose sessions outlive their stream by a minute, so that a client that comes back without an
 	// initialize has its own again (retirement.md R8): authenticated (callers with a principal), all or off. Anonymous clients behind
@@ -298,12 +300,13 @@ func (f *Front) leave() {
 	}
 }
 
-// find returns the session of that id, nil if there is none of that principal's.
-func (f *Front) find(id, principal string) *session {
+// find returns the session of that id, nil if there is none of the sender's of r.
+func (f *Front) find(r *http.Request, id string) *session {
+	principal := f.o.Principal(r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.sessions[id]
-	if s == nil || s.retired || s.principal != principal {
+	if s == nil || s.retired || s.owner() != principal && !f.adopt(s, r, principal) {
 		return nil
 	}
 	return s

@@ -49,12 +49,12 @@ func (f *Front) sessionOf(r *http.Request) (*session, *refusal) {
 		return nil, badRequest(negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonMissingSession,
 			"the query has no %s: open the stream with GET %s and post to the URL of its endpoint event", sessionParam, f.o.SSEPath), nil)
 	}
-	return f.find(ids[0], f.o.Principal(r)), nil
+	return f.find(r, ids[0]), nil
 }
 
 // Client returns who has the session that a POST names, and whether there is one.
 func (f *Front) Client(r *http.Request) (exchange.Client, bool) {
-	s := f.find(r.URL.Query().Get(sessionParam), f.o.Principal(r))
+	s := f.find(r, r.URL.Query().Get(sessionParam))
 	if s == nil {
 		return exchange.Client{}, false
 	}
@@ -84,6 +84,9 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &refusal{status: http.StatusRequestEntityTooLarge, err: negotiate.Refused(jsonrpc.CodeParse, negotiate.ReasonBodyTooLarge,
 			"the body is larger than %d bytes", tooLarge.Limit)}
+	}
+	if full, ok := errors.AsType[*exchange.Failure](err); ok { // who guards this front has no room for the rest
+		return &refusal{status: http.StatusServiceUnavailable, header: [2]string{"Retry-After", retryAfter}, err: exchange.PublicError(full)}
 	}
 	if err != nil {
 		return badRequest(negotiate.Refused(jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body could not be read to its end"), nil)
@@ -115,7 +118,9 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 		s.Finish(fault)
 	}
 	for i := range messages {
-		s.dispatch(&messages[i], r)
+		if refused := s.dispatch(&messages[i], r); refused != nil {
+			return refused
+		}
 	}
 	return nil
 }
@@ -194,8 +199,8 @@ func malformed(e *jsonrpc.Error) *jsonrpc.Error {
 	return negotiate.Refused(e.Code, negotiate.ReasonMalformedRequest, "%s", e.Message)
 }
 
-// dispatch hands one message over by translation.md 3, row 1.
-func (s *session) dispatch(m *jsonrpc.Message, r *http.Request) {
+// dispatch hands one message over by translation.md 3, row 1. A refusal is the server's challenge, in pass-through mode.
+func (s *session) dispatch(m *jsonrpc.Message, r *http.Request) *refusal {
 	switch {
 	case m.Kind == jsonrpc.Response:
 		s.core.Handle(m, nil)
@@ -205,8 +210,9 @@ func (s *session) dispatch(m *jsonrpc.Message, r *http.Request) {
 		s.core.Handle(m, nil)
 		s.notice(r)
 	default:
-		s.request(m, r)
+		return s.request(m, r)
 	}
+	return nil
 }
 
 // claimed answers a message of 2026-07-28. It is never served: one client family takes any result for leave
@@ -227,20 +233,19 @@ func (s *session) discovered(claim negotiate.Claim) {
 	s.front.o.Observe(o)
 }
 
-func (s *session) request(m *jsonrpc.Message, r *http.Request) {
+func (s *session) request(m *jsonrpc.Message, r *http.Request) *refusal {
 	switch m.Method {
 	case "ping":
 		s.core.Handle(m, s)
-		return
+		return nil
 	case "initialize":
 		s.asked.Store(true)
-		s.initialize(m, r)
-		return
+		return s.initialize(m, r)
 	case "server/discover":
 		s.discovered(negotiate.ReadClaim(m.Meta))
 	}
 	if s.refused(m, r, nil) {
-		return
+		return nil
 	}
 	s.notice(r)
 	switch {
@@ -249,9 +254,10 @@ func (s *session) request(m *jsonrpc.Message, r *http.Request) {
 		s.setLevel(m)
 	case !s.asked.Load() && s.core.Fresh():
 		s.core.Reopen(s.cameBackWith(r), m, s)
-		return
+		return nil
 	}
 	s.core.Handle(m, s)
+	return nil
 }
 
 // cameBackWith returns the revision of a client that opened a new stream and goes on without an initialize (retirement.md R8):

@@ -37,12 +37,16 @@ type session struct {
 
 	// Guarded by the front's mu.
 
-	retired bool          // no more messages are taken
-	ids     []string      // by which messages are posted; its own first
-	cursor  string        // id of the endpoint event; empty: it had none
-	decided bool          // a message has shown whether this client begins anew
-	moved   *session      // that this client has come back to; nil: none
-	found   chan struct{} // closed when a stream carries it again; nil unless it waits for one
+	retired   bool              // no more messages are taken
+	ids       []string          // by which messages are posted; its own first
+	cursor    string            // id of the endpoint event; empty: it had none
+	decided   bool              // a message has shown whether this client begins anew
+	moved     *session          // that this client has come back to; nil: none
+	opened    bool              // its conversation is open or being opened; pass-through only
+	adopted   *credentials      // of who took it over; nil: nobody
+	challenge *exchange.Failure // why opening it failed, if the server asks for credentials
+
+	found chan struct{} // closed when a stream carries it again; nil unless it waits for one
 }
 
 func (f *Front) newSession(r *http.Request, principal string) *session {
@@ -51,7 +55,7 @@ func (f *Front) newSession(r *http.Request, principal string) *session {
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.last.Store(time.Now().UnixNano())
 	s.core = core.New(core.Options{
-		Handler:  f.handler,
+		Handler:  s.handler(),
 		Standing: s,
 		Client: exchange.Client{
 			Principal: principal,
@@ -59,6 +63,8 @@ func (f *Front) newSession(r *http.Request, principal string) *session {
 			Session:   s.id,
 			Addr:      f.o.Addr(r),
 			UserAgent: r.UserAgent(),
+
+			Authorization: f.authorization(r),
 		},
 		Enabled:    f.o.Enabled,
 		BridgeInfo: f.o.BridgeInfo,
@@ -67,7 +73,7 @@ func (f *Front) newSession(r *http.Request, principal string) *session {
 		AskTimeout: f.o.AskTimeout,
 		Observe:    f.o.Observe,
 		Ended:      func() { s.end(exchange.Fail(exchange.ReasonLost, nil)) },
-		Failed:     s.end,
+		Failed:     s.failed,
 		Logger:     f.o.Logger,
 	})
 	return s

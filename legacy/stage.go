@@ -143,13 +143,13 @@ func (s *session) client() exchange.Client {
 const maxInfoBytes = 4 << 10
 
 // initialize hands an initialize over, unless it is refused.
-func (s *session) initialize(m *jsonrpc.Message, r *http.Request) {
+func (s *session) initialize(m *jsonrpc.Message, r *http.Request) *refusal {
 	info := jsonrpc.Get(m.Params, "clientInfo")
 	if !jsonrpc.IsObject(info) {
 		info = nil
 	}
 	if s.refused(m, r, info) {
-		return
+		return nil
 	}
 	if info != nil && len(info) <= maxInfoBytes && !s.core.Begun() {
 		kept := bytes.Clone(info) // the rest of the body need not be kept
@@ -157,11 +157,10 @@ func (s *session) initialize(m *jsonrpc.Message, r *http.Request) {
 	}
 	if greet := s.front.o.Stage.Greet; greet != nil {
 		if change := greet(r); change != nil {
-			s.core.Handle(m, &greeted{s, change})
-			return
+			return s.open(m, r, &greeted{s, change})
 		}
 	}
-	s.core.Handle(m, s)
+	return s.open(m, r, s)
 }
 
 // greeted is the outlet of an initialize whose result is changed.

@@ -18,6 +18,8 @@ type Options struct {
 	Enabled negotiate.Set
 	// Principal names the authenticated caller of a request; nil: nobody is authenticated.
 	Principal func(*http.Request) string
+	// Authorization returns what is passed on as Client.Authorization, in pass-through mode (translation.md 13); nil: nothing is.
+	Authorization func(*http.Request) string
 	// Addr is the client's address, after trusted proxies; nil: the connection's.
 	Addr    func(*http.Request) netip.Addr
 	Observe func(exchange.Observation) // nil: nobody listens
@@ -98,6 +100,9 @@ func (o Options) defaults() Options {
 	orDefault(&o.ReplayStreams, 64)
 	if o.Principal == nil {
 		o.Principal = func(*http.Request) string { return "" }
+	}
+	if o.Authorization == nil {
+		o.Authorization = func(*http.Request) string { return "" }
 	}
 	if o.Addr == nil {
 		o.Addr = remoteAddr

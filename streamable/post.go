@@ -34,6 +34,9 @@ func (f *Front) post(c *carrier, r *http.Request) *stateless {
 		return nil
 	}
 	text, x := f.readBody(c, r)
+	if x != nil && x.status == http.StatusServiceUnavailable && f.namesUnknown(r) {
+		x = refusedUnknown // nothing may hide that the session is gone (R05)
+	}
 	if x != nil {
 		c.refuse(r, nil, x)
 		return nil
@@ -85,6 +88,9 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 		return nil, x
 	}
 	c.reading(time.Time{})
+	if full, ok := errors.AsType[*exchange.Failure](err); ok { // who guards this front has no room for the rest
+		return nil, &refusal{status: http.StatusServiceUnavailable, retryAfter: max(full.RetryAfter, time.Second), err: exchange.PublicError(full)}
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge()
 	}
@@ -92,6 +98,12 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body ended before its time")
 	}
 	return buf.Bytes(), nil
+}
+
+// namesUnknown reports whether r names a session that is none of its sender's.
+func (f *Front) namesUnknown(r *http.Request) bool {
+	id := r.Header.Get(negotiate.HeaderSession)
+	return id != "" && !f.Knows(id, f.o.Principal(r))
 }
 
 // reading sets the time until which the body must have come, zero when it has.

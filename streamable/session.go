@@ -64,6 +64,9 @@ func (f *Front) client(r *http.Request, principal, session string) exchange.Clie
 		Principal: principal,
 		Transport: exchange.StreamableHTTP,
 		Session:   session,
+
+		Authorization: f.o.Authorization(r),
+
 		Addr:      f.o.Addr(r),
 		UserAgent: r.UserAgent(),
 	}
@@ -122,6 +125,14 @@ func (f *Front) lookup(r *http.Request, id string) *session {
 	}
 	s.open++
 	return s
+}
+
+// Knows reports whether that principal has a session of that id.
+func (f *Front) Knows(id, principal string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.sessions[id]
+	return s != nil && s.principal == principal
 }
 
 func (s *session) release() {
