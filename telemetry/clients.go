@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/negotiate"
@@ -38,10 +37,9 @@ func (r *row) settle() {
 
 const dayMillis = 24 * 60 * 60 * 1000
 
-// touch notes that the row is used now. It comes before the counting, so that a flush in between
+// touch notes that the row is used at now, in Unix milliseconds. It comes before the counting, so that a flush in between
 // never finds counts without a time.
-func (r *row) touch() {
-	now := time.Now().UnixMilli()
+func (r *row) touch(now int64) {
 	if r.first.Load() == 0 {
 		r.first.CompareAndSwap(0, now)
 	}
@@ -121,23 +119,24 @@ func (cs *clients) add(r *row) {
 	cs.all = append(cs.all, r)
 }
 
-// row returns the row that c is counted in. For a client seen before it allocates nothing.
-func (cs *clients) row(c *exchange.Client) *row {
+// row returns the row that c is counted in, and what c says of itself. For a client seen before it allocates nothing.
+func (cs *clients) row(c *exchange.Client) (*row, key) {
 	cs.mu.RLock()
 	r := cs.infos[infoKey{string(c.Info), c.Transport, c.Requested, c.Revision}]
 	cs.mu.RUnlock()
-	if r != nil {
-		return r
+	if r != nil && !r.folded {
+		return r, r.key
 	}
 	name, version, proxy := readInfo(c.Info)
-	r = cs.admit(key{
+	k := key{
 		name: name, version: version, proxy: proxy,
 		transport: c.Transport, requested: clean(c.Requested), negotiated: c.Revision.String(),
-	})
+	}
+	r = cs.admit(k)
 	if len(c.Info)+len(c.Requested) <= maxInfoBytes {
 		cs.remember(infoKey{string(c.Info), c.Transport, strings.Clone(c.Requested), c.Revision}, r)
 	}
-	return r
+	return r, k.clone()
 }
 
 func (cs *clients) remember(k infoKey, r *row) {
@@ -156,13 +155,9 @@ func (cs *clients) admit(k key) *row {
 		return r
 	}
 	cs.ledger.hurry()
-	switch {
-	case r.folded:
+	if r.folded {
 		cs.ledger.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "ledger is full; further clients are counted without their names",
 			slog.String("event", "ledger.overflow"), slog.String("transport", k.transport), slog.Int("max_clients", cs.ledger.o.MaxClients))
-	case k.transport == exchange.HTTPSSE:
-		cs.ledger.o.Logger.LogAttrs(context.Background(), slog.LevelInfo, "first use of HTTP+SSE by this client",
-			slog.String("event", "legacy.identity.new"), slog.String("client", k.name), slog.String("version", k.version), slog.String("revision", k.negotiated))
 	}
 	return r
 }

@@ -1,5 +1,10 @@
 package telemetry
 
+import (
+	"encoding/hex"
+	"math"
+)
+
 // A key says which row a use is counted in. Every part is clean (see clean). The transport and the
 // revisions are independent: 2024-11-05 is spoken over Streamable HTTP and 2025-11-25 over HTTP+SSE.
 type key struct {
@@ -58,21 +63,34 @@ type content struct {
 	overflow map[string]tally // by transport: what found no room in clients
 	evidence map[fact]sight
 
+	identities map[string]*dossier // by id
+	evicted    map[string]carried  // by transport: what identities did for which there was no room
+	gaps       []gap
+
+	replica    string // the file's own name for itself
 	from       int64  // Unix milliseconds since when is observed; zero: not said
 	flushed    int64  // Unix milliseconds of the last flush; zero: never
 	movedAside string // the name a damaged file before this one was given
 
-	maxClients, maxEvidence int
-	named                   int // evidence rows of a version by name, which maxEvidence counts
+	limits limits
+	named  int          // evidence rows of a version by name, which limits.evidence counts
+	held   map[bool]int // identities, by whether they are anonymous
 }
 
-func newContent(maxClients, maxEvidence int) *content {
+// limits are the bounds of a content.
+type limits struct {
+	clients, evidence     int
+	identities, anonymous int // in total, and those of them that nobody has verified
+}
+
+// unlimited is for what has been kept within bounds by whoever wrote it.
+var unlimited = limits{clients: math.MaxInt, evidence: math.MaxInt, identities: math.MaxInt, anonymous: math.MaxInt / 2}
+
+func newContent(l limits) *content {
 	return &content{
-		clients:     make(map[key]tally),
-		overflow:    make(map[string]tally),
-		evidence:    make(map[fact]sight),
-		maxClients:  maxClients,
-		maxEvidence: maxEvidence,
+		clients: make(map[key]tally), overflow: make(map[string]tally), evidence: make(map[fact]sight),
+		identities: make(map[string]*dossier), evicted: make(map[string]carried), held: make(map[bool]int),
+		limits: l,
 	}
 }
 
@@ -87,6 +105,13 @@ func (c *content) merge(o *content) {
 	for f, s := range o.evidence {
 		c.addEvidence(f, s)
 	}
+	for _, d := range o.identities {
+		c.addDossier(d)
+	}
+	c.addEvicted(o.evicted)
+	for _, g := range o.gaps {
+		c.addGap(g)
+	}
 	c.from, c.flushed = span(c.from, c.flushed, o.from, o.flushed)
 	if c.movedAside == "" {
 		c.movedAside = o.movedAside
@@ -95,7 +120,7 @@ func (c *content) merge(o *content) {
 
 func (c *content) addClient(k key, t tally) {
 	old, ok := c.clients[k]
-	if !ok && len(c.clients) >= c.maxClients {
+	if !ok && len(c.clients) >= c.limits.clients {
 		c.addOverflow(k.transport, t)
 		return
 	}
@@ -113,7 +138,7 @@ func (c *content) addEvidence(f fact, s sight) {
 	old, ok := c.evidence[f]
 	switch {
 	case ok || f.version == other: // which has a row of its own, beyond the bound
-	case c.named < c.maxEvidence:
+	case c.named < c.limits.evidence:
 		c.named++
 	default:
 		f.version = other
@@ -127,9 +152,10 @@ func (c *content) addEvidence(f fact, s sight) {
 // memory is the store of a ledger without a file.
 type memory struct{ content *content }
 
-func newMemory(maxClients, maxEvidence int, from int64) *memory {
-	m := &memory{newContent(maxClients, maxEvidence)}
+func newMemory(l limits, from int64) *memory {
+	m := &memory{newContent(l)}
 	m.content.from = from
+	m.content.replica = hex.EncodeToString(newKey()[:8])
 	return m
 }
 
@@ -139,9 +165,21 @@ func (m *memory) add(batch *content) error {
 }
 
 func (m *memory) read() (*content, error) {
-	c := newContent(m.content.maxClients, m.content.maxEvidence)
+	c := newContent(m.content.limits)
 	c.merge(m.content)
+	c.replica = m.content.replica
 	return c, nil
+}
+
+func (m *memory) prune(before int64) error {
+	m.content.prune(before)
+	return nil
+}
+
+func (m *memory) forget(id string) (bool, error) {
+	_, ok := m.content.identities[id]
+	m.content.remove(id)
+	return ok, nil
 }
 
 func (m *memory) close() error { return nil }

@@ -48,8 +48,8 @@ func resultCode(err error) int {
 
 // fileStore is the store in a SQLite file.
 type fileStore struct {
-	db                      *sql.DB
-	maxClients, maxEvidence int
+	db     *sql.DB
+	limits limits
 }
 
 // openFile opens or creates the ledger in file. A damaged one is moved aside first.
@@ -89,7 +89,7 @@ func connect(file string, o *Options, now int64) (*fileStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &fileStore{db: db, maxClients: o.MaxClients, maxEvidence: o.MaxEvidence}
+	s := &fileStore{db: db, limits: o.limits()}
 	if err := s.prepare(now); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -132,7 +132,40 @@ func (s *fileStore) prepare(now int64) error {
 	if err := migrate(s.db); err != nil {
 		return err
 	}
-	return s.setMeta("observed_from", now)
+	if err := s.setMeta("observed_from", now); err != nil {
+		return err
+	}
+	return s.noteDowntime(now)
+}
+
+// noteDowntime records that nobody watched from the last write up to now. Where another server has the file open that is at most its
+// heartbeat.
+func (s *fileStore) noteDowntime(now int64) error {
+	var last int64
+	err := s.db.QueryRow("SELECT value FROM meta WHERE name = 'last_flush'").Scan(&last)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read last_flush: %w", err)
+	case now-last >= shortestGap:
+		return s.addGap(gap{last, now, GapDowntime})
+	case last-now >= smallestStep.Milliseconds(): // the clock was set back, and for how long nobody watched is not known
+		return s.addGap(gap{now, last, GapClock})
+	}
+	return nil
+}
+
+func (s *fileStore) addGap(g gap) error {
+	tx, err := s.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := addGaps(tx, []gap{g}); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // useWAL asks several times: SQLite does not wait for another process that changes the mode at the
@@ -172,7 +205,7 @@ func replace(file string, before os.FileInfo, cause error, o *Options, now int64
 	if err != nil || aside == "" {
 		return s, err
 	}
-	if err := s.setMeta("moved_aside", filepath.Base(aside)); err != nil {
+	if err := errors.Join(s.setMeta("moved_aside", filepath.Base(aside)), s.addGap(gap{0, now, GapDamaged})); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil

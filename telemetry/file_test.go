@@ -80,7 +80,7 @@ func TestKill(t *testing.T) {
 
 func wantClients(t *testing.T, when, file string, names ...string) {
 	t.Helper()
-	r, err := telemetry.Read(file)
+	r, err := telemetry.Read([]string{file}, telemetry.Question{})
 	if err != nil {
 		t.Errorf("%s: %v", when, err)
 		return
@@ -123,7 +123,7 @@ func TestRestartAddsUp(t *testing.T) {
 			first = r
 		}
 	}
-	r, err := telemetry.Read(file)
+	r, err := telemetry.Read([]string{file}, telemetry.Question{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,14 +163,14 @@ func TestTwoServers(t *testing.T) {
 				converse(t, h, legacyClient("both"), perRound)
 				converse(t, h, legacyClient(fmt.Sprint("own", i)), perRound)
 				report(t, l) // flushes
-				if _, err := telemetry.Read(file); err != nil {
+				if _, err := telemetry.Read([]string{file}, telemetry.Question{}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	servers.Wait()
-	r, err := telemetry.Read(file)
+	r, err := telemetry.Read([]string{file}, telemetry.Question{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestConcurrency(t *testing.T) {
 	}
 	work.Wait()
 	closeLedger(t, l)
-	r, err := telemetry.Read(file)
+	r, err := telemetry.Read([]string{file}, telemetry.Question{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestDamagedFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "ledger.db")
 			spoil(t, file, tt.at, tt.what)
-			if _, err := telemetry.Read(file); err == nil || !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), file) {
+			if _, err := telemetry.Read([]string{file}, telemetry.Question{}); err == nil || !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), file) {
 				t.Errorf("Read: got %v, want an error that says which file is damaged", err)
 			}
 			var log bytes.Buffer
@@ -275,7 +275,7 @@ func TestDamagedFile(t *testing.T) {
 				t.Errorf("got log %q, want an error with the new name", got)
 			}
 			closeLedger(t, l)
-			if _, err := telemetry.Read(file); err != nil {
+			if _, err := telemetry.Read([]string{file}, telemetry.Question{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -302,7 +302,7 @@ func TestSchemaVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	openLedger(t, empty, nil)
-	if _, err := telemetry.Read(empty); err != nil {
+	if _, err := telemetry.Read([]string{empty}, telemetry.Question{}); err != nil {
 		t.Errorf("an empty file after a start: %v", err)
 	}
 
@@ -315,7 +315,7 @@ func TestSchemaVersions(t *testing.T) {
 		if _, err := telemetry.Open(file, nil); !errors.Is(err, want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("Open: got %v, want %v with the name of the file", err, want)
 		}
-		if _, err := telemetry.Read(file); !errors.Is(err, want) {
+		if _, err := telemetry.Read([]string{file}, telemetry.Question{}); !errors.Is(err, want) {
 			t.Errorf("Read: got %v, want %v", err, want)
 		}
 	}
@@ -327,13 +327,13 @@ func TestSchemaVersions(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := telemetry.Read(filepath.Join(dir, "none.db")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := telemetry.Read([]string{filepath.Join(dir, "none.db")}, telemetry.Question{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v, want that it does not exist", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("reading made %v %v", left, err)
 	}
-	if _, err := telemetry.Read(dir); err == nil {
+	if _, err := telemetry.Read([]string{dir}, telemetry.Question{}); err == nil {
 		t.Error("a folder: got no error")
 	}
 	if _, err := telemetry.Open(dir, nil); err == nil {

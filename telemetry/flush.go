@@ -13,7 +13,22 @@ type store interface {
 	add(batch *content) error
 	// read returns all that is kept. The caller may change it.
 	read() (*content, error)
+	// prune removes what was last seen before a time, in Unix milliseconds.
+	prune(before int64) error
+	// forget removes an identity; ok is false if there is none of that id.
+	forget(id string) (ok bool, err error)
 	close() error
+}
+
+// An oblivion is an identity to be forgotten.
+type oblivion struct {
+	id    string
+	reply chan forgotten
+}
+
+type forgotten struct {
+	ok  bool
+	err error
 }
 
 // An answer is what the loop gives to who asked for the content.
@@ -31,12 +46,14 @@ type flusher struct {
 	pending *content  // taken from the counters but not written yet
 	due     time.Time // when to flush; zero: nothing to flush
 	failing bool      // the last flush failed
+	clock   stepwatch
+	pruned  int64 // day of the last prune
 }
 
 // run flushes and answers until Close.
 func (l *Ledger) run(file string, s store) {
 	defer close(l.done)
-	f := &flusher{Ledger: l, file: file, store: s, pending: newContent(l.o.MaxClients, l.o.MaxEvidence)}
+	f := &flusher{Ledger: l, file: file, store: s, pending: newContent(l.o.limits()), clock: newStepwatch(l.o.clock)}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	f.beat()
@@ -56,6 +73,8 @@ func (l *Ledger) run(file string, s store) {
 			f.by(l.o.FlushSoon)
 		case a := <-l.asks:
 			a <- f.answer()
+		case o := <-l.forgets:
+			o.reply <- f.forget(o.id)
 		case <-timer.C:
 			_ = f.flush() // has been logged and will be tried again
 		}
@@ -84,7 +103,14 @@ func (f *flusher) flush() error {
 	f.dirty.Store(false) // before taking: what comes after marks again
 	f.clients.take(f.pending)
 	f.evidence.take(f.pending)
-	f.pending.flushed = time.Now().UnixMilli()
+	f.pending.flushed = f.now()
+	f.talks.settle(f.pending.flushed)
+	f.users.take(f.pending)
+	if g, stepped := f.clock.look(); stepped {
+		f.pending.addGap(g)
+		f.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "the clock was set forward, or the machine slept; what happened meanwhile is unknown",
+			slog.String("event", "ledger.clock"), slog.Duration("by", time.Duration(g.to-g.from)*time.Millisecond))
+	}
 	f.beat()
 	err := f.store.add(f.pending)
 	if damaged(err) {
@@ -104,8 +130,54 @@ func (f *flusher) flush() error {
 		f.o.Logger.LogAttrs(context.Background(), slog.LevelInfo, "ledger is written again",
 			slog.String("event", "ledger.flush.recovered"), slog.String("file", f.file))
 	}
-	f.pending = newContent(f.o.MaxClients, f.o.MaxEvidence)
+	f.prune(f.pending.flushed)
+	f.pending = newContent(f.o.limits())
 	return nil
+}
+
+// prune lets go of what is older than the retention, once a day.
+func (f *flusher) prune(now int64) {
+	if day := now / dayMillis; day != f.pruned {
+		f.pruned = day
+		if err := f.store.prune(now - retentionDays*dayMillis); err != nil {
+			f.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "old entries of the ledger cannot be removed; it is tried again tomorrow",
+				slog.String("event", "ledger.prune.failed"), slog.Any("err", err))
+		}
+	}
+}
+
+// forget removes an identity from memory and from the store.
+func (f *flusher) forget(id string) forgotten {
+	f.users.forget(id)
+	f.pending.remove(id)
+	ok, err := f.store.forget(id)
+	return forgotten{ok, err}
+}
+
+// A stepwatch notices when the wall clock goes forward by more than time has passed.
+type stepwatch struct {
+	clock func() time.Time
+	wall  time.Time // without a monotonic reading
+	since time.Time // with one
+}
+
+func newStepwatch(clock func() time.Time) stepwatch {
+	return stepwatch{clock: clock, wall: clock().Round(0), since: time.Now()}
+}
+
+// smallestStep is what a clock may be adjusted by at once without notice.
+const smallestStep = 5 * time.Second
+
+// look returns the time that was skipped since the last look, if any. A clock that goes back skips nothing: what was recorded before lies
+// in the future for a while, and counts as just seen until then.
+func (s *stepwatch) look() (gap, bool) {
+	wall, now := s.clock().Round(0), time.Now()
+	skipped := wall.Sub(s.wall) - now.Sub(s.since)
+	s.wall, s.since = wall, now
+	if skipped < smallestStep {
+		return gap{}, false
+	}
+	return gap{from: wall.Add(-skipped).UnixMilli(), to: wall.UnixMilli(), kind: GapClock}, true
 }
 
 // restart goes on with a fresh file when the one in use turned out to be damaged, and writes the
@@ -142,4 +214,7 @@ type broken struct{ err error }
 
 func (b broken) add(*content) error      { return &damagedError{b.err} }
 func (b broken) read() (*content, error) { return nil, b.err }
+func (b broken) prune(int64) error       { return b.err }
 func (b broken) close() error            { return nil }
+
+func (b broken) forget(string) (bool, error) { return false, b.err }

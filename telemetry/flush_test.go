@@ -28,7 +28,7 @@ func watch(t *testing.T, file string) (*Ledger, *watched) {
 	t.Helper()
 	opts := (*Options)(nil).withDefaults()
 	l := newLedger(opts)
-	w := &watched{memory: newMemory(opts.MaxClients, opts.MaxEvidence, l.started)}
+	w := &watched{memory: newMemory(opts.limits(), l.started)}
 	go l.run(file, w) // ends by Close below
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
@@ -58,8 +58,8 @@ func TestFlushTimes(t *testing.T) {
 		l, w := watch(t, "")
 		client := exchange.Client{Info: []byte(`{"name":"c"}`), Transport: exchange.HTTPSSE}
 		use := func() {
-			r := l.clients.row(&client)
-			r.touch()
+			r, _ := l.clients.row(&client)
+			r.touch(l.now())
 			r.count(&r.calls)
 		}
 		start := time.Now()
@@ -137,8 +137,8 @@ func TestDamagedWhileOpen(t *testing.T) {
 	}
 	l := newLedger((*Options)(nil).withDefaults())
 	go l.run(file, broken{errors.New("damaged")}) // ends by Close below
-	r := l.clients.row(&exchange.Client{Info: []byte(`{"name":"c"}`)})
-	r.touch()
+	r, _ := l.clients.row(&exchange.Client{Info: []byte(`{"name":"c"}`)})
+	r.touch(l.now())
 	r.count(&r.calls)
 	got, err := l.Report()
 	if err != nil {
@@ -150,7 +150,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if read, err := Read(file); err != nil || len(read.Clients) != 1 {
+	if read, err := Read([]string{file}, Question{}); err != nil || len(read.Clients) != 1 {
 		t.Errorf("got %+v, %v, want the client in the file", read, err)
 	}
 }

@@ -4,20 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
-	"time"
 )
 
-// Read reports what a ledger file holds. It changes nothing, and works while servers have the file open
-// and after they were killed. The errors are those of the file system, ErrNewer and ErrForeign; the
-// text of each says which file and what to do.
-func Read(file string) (Report, error) {
-	c, err := readFile(file)
-	if err != nil {
-		return Report{}, fmt.Errorf("read ledger %s: %w", file, err)
+// Read reports what ledger files hold together, in any order. It changes nothing, and works while servers have a file open
+// and after they were killed. The errors are those of q, of the file system, ErrNewer and ErrForeign; the text of each says which file
+// and what to do.
+func Read(files []string, q Question) (Report, error) {
+	if err := q.Check(); err != nil {
+		return Report{}, err
 	}
-	return newReport(c, time.Now(), moment(c.flushed)), nil
+	var ledgers []*content
+	var errs []error
+	for _, file := range files {
+		c, err := readFile(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read ledger %s: %w", file, err))
+			continue
+		}
+		ledgers = append(ledgers, c)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Report{}, err
+	}
+	return newReport(ledgers, q, false), nil
 }
 
 func readFile(file string) (*content, error) {
@@ -47,6 +57,6 @@ func readMode(file, mode string) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := readContent(db, math.MaxInt, math.MaxInt)
+	c, err := readContent(db, unlimited)
 	return c, errors.Join(err, db.Close())
 }

@@ -101,21 +101,35 @@ type Evidence struct {
 	LastSeen  time.Time `json:"last_seen"`
 }
 
-// Report writes what is outstanding and reports all that the ledger holds. If the file cannot be
-// written the report is complete all the same. The errors are ErrClosed and those of reading the file.
-func (l *Ledger) Report() (Report, error) {
+// Report writes what is outstanding and reports all that the ledger holds, with the verdict on gone under the default policy. If the
+// file cannot be written the report is complete all the same. The errors are ErrClosed and those of reading the file.
+func (l *Ledger) Report() (Report, error) { return l.Answer(Question{}) }
+
+// Answer is Report with a question of one's own, whose faults are errors too.
+func (l *Ledger) Answer(q Question) (Report, error) {
+	if err := q.Check(); err != nil {
+		return Report{}, err
+	}
+	c, err := l.content()
+	if err != nil {
+		return Report{}, err
+	}
+	if q.Now.IsZero() {
+		q.Now = l.o.clock()
+	}
+	return newReport([]*content{c}, q, true), nil
+}
+
+// content returns all that the ledger holds at this moment.
+func (l *Ledger) content() (*content, error) {
 	reply := make(chan answer, 1)
 	select {
 	case l.asks <- reply:
 	case <-l.done:
-		return Report{}, ErrClosed
+		return nil, ErrClosed
 	}
 	a := <-reply
-	if a.err != nil {
-		return Report{}, a.err
-	}
-	now := time.Now()
-	return newReport(a.content, now, now), nil
+	return a.content, a.err
 }
 
 // WriteJSON writes r as one JSON object with a line break after it.
@@ -126,15 +140,17 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-func newReport(c *content, now, to time.Time) Report {
+// newReport answers q from ledgers; live says that they are of servers that run.
+func newReport(ledgers []*content, q Question, live bool) Report {
+	q = q.withDefaults()
+	c := combine(ledgers, q.Now.UnixMilli(), live)
 	r := Report{
 		Schema:      ReportSchema,
-		GeneratedAt: now.UTC().Truncate(time.Millisecond),
+		GeneratedAt: q.Now,
 		Observation: Observation{
-			From: moment(c.from), To: to.UTC().Truncate(time.Millisecond), LastFlush: moment(c.flushed),
-			Gaps: []Gap{}, Replicas: []Replica{}, Evicted: []Total{}, Overflow: []Total{}, MovedAside: c.movedAside,
+			From: moment(c.from), To: moment(c.to), LastFlush: moment(c.flushed), Days: int(max(0, c.to-c.from) / dayMillis),
+			Gaps: c.gaps, Replicas: c.replicas, Evicted: []Total{}, Overflow: []Total{}, MovedAside: c.movedAside,
 		},
-		Verdict: Insufficient, Target: "gone", Stage: Stage{Name: "open"}, Policy: DefaultPolicy(),
 		Identities: []Identity{}, Blockers: []Finding{}, Doubts: []Finding{}, Warnings: []Finding{},
 		Transports: []Total{}, Revisions: []Total{}, Clients: []Client{}, Evidence: []Evidence{},
 	}
@@ -146,18 +162,23 @@ func newReport(c *content, now, to time.Time) Report {
 		})
 	}
 	slices.SortFunc(r.Clients, byLastSeen)
-	r.Transports = totals(c, func(k key) place { return place{transport: k.transport} })
-	r.Revisions = totals(c, func(k key) place { return place{k.transport, k.negotiated, true} })
+	r.Transports = totals(c.content, func(k key) place { return place{transport: k.transport} })
+	r.Revisions = totals(c.content, func(k key) place { return place{k.transport, k.negotiated, true} })
 	for transport, t := range c.overflow {
 		r.Observation.Overflow = append(r.Observation.Overflow, place{transport: transport}.total(t, nil))
 	}
 	slices.SortFunc(r.Observation.Overflow, byPlace)
+	for transport, t := range c.evicted {
+		r.Observation.Evicted = append(r.Observation.Evicted, place{transport: transport}.total(t.tally, nil))
+	}
+	slices.SortFunc(r.Observation.Evicted, byPlace)
 	for f, s := range c.evidence {
 		r.Evidence = append(r.Evidence, Evidence{f.kind, f.transport, f.version, s.n, moment(s.first), moment(s.last)})
 	}
 	slices.SortFunc(r.Evidence, func(a, b Evidence) int {
 		return cmp.Or(byTransport(a.Transport, b.Transport), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
 	})
+	newJudge(c, q).judge(&r)
 	return r
 }
 

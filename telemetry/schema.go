@@ -38,6 +38,7 @@ var migrations = []string{
 		first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL,
 		PRIMARY KEY (kind, transport, version)
 	) STRICT, WITHOUT ROWID;`,
+	identitiesSchema + identitiesOfClients,
 }
 
 // schemaVersion returns the version of the file, 0 if it is empty. The errors are ErrForeign and those

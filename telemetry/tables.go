@@ -51,6 +51,12 @@ func (s *fileStore) add(batch *content) error {
 	if err := s.addEvidence(tx, batch.evidence); err != nil {
 		return fmt.Errorf("write evidence: %w", err)
 	}
+	if err := s.addIdentities(tx, batch); err != nil {
+		return fmt.Errorf("write identities: %w", err)
+	}
+	if err := addGaps(tx, batch.gaps); err != nil {
+		return fmt.Errorf("write gaps: %w", err)
+	}
 	if _, err := tx.Exec(lastFlushSQL, batch.flushed); err != nil {
 		return err
 	}
@@ -58,9 +64,9 @@ func (s *fileStore) add(batch *content) error {
 }
 
 func (s *fileStore) addClients(tx *sql.Tx, batch *content) error {
-	folded := newContent(0, 0)
+	folded := newContent(limits{})
 	folded.merge(&content{overflow: batch.overflow})
-	rows, err := newTable(tx, "SELECT count(*) FROM clients", s.maxClients, hasClientSQL, addClientSQL)
+	rows, err := newTable(tx, "SELECT count(*) FROM clients", s.limits.clients, hasClientSQL, addClientSQL)
 	if err != nil {
 		return err
 	}
@@ -83,7 +89,7 @@ func (s *fileStore) addClients(tx *sql.Tx, batch *content) error {
 }
 
 func (s *fileStore) addEvidence(tx *sql.Tx, facts map[fact]sight) error {
-	rows, err := newTable(tx, "SELECT count(*) FROM evidence WHERE version <> '"+other+"'", s.maxEvidence, hasEvidenceSQL, addEvidenceSQL)
+	rows, err := newTable(tx, "SELECT count(*) FROM evidence WHERE version <> '"+other+"'", s.limits.evidence, hasEvidenceSQL, addEvidenceSQL)
 	if err != nil {
 		return err
 	}
@@ -147,11 +153,11 @@ func (t *tally) targets() []any {
 }
 
 func (s *fileStore) read() (*content, error) {
-	return readContent(s.db, s.maxClients, s.maxEvidence)
+	return readContent(s.db, s.limits)
 }
 
 // readContent reads a file as it was at one moment.
-func readContent(db *sql.DB, maxClients, maxEvidence int) (*content, error) {
+func readContent(db *sql.DB, l limits) (*content, error) {
 	// Read only, so that it begins without the writer's lock.
 	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -167,8 +173,8 @@ func readContent(db *sql.DB, maxClients, maxEvidence int) (*content, error) {
 	case version < len(migrations):
 		return nil, fmt.Errorf("it has schema version %d and this version of the bridge needs %d; a server brings it up to date when it starts", version, len(migrations))
 	}
-	c := newContent(maxClients, maxEvidence)
-	return c, errors.Join(readClients(tx, c), readOverflow(tx, c), readEvidence(tx, c), readMeta(tx, c))
+	c := newContent(l)
+	return c, errors.Join(readClients(tx, c), readOverflow(tx, c), readEvidence(tx, c), readIdentities(tx, c), readGaps(tx, c), readMeta(tx, c))
 }
 
 // each calls scan for every row of a query.
@@ -217,7 +223,7 @@ func readEvidence(tx *sql.Tx, c *content) error {
 }
 
 func readMeta(tx *sql.Tx, c *content) error {
-	values := map[string]any{"observed_from": &c.from, "last_flush": &c.flushed, "moved_aside": &c.movedAside}
+	values := map[string]any{"observed_from": &c.from, "last_flush": &c.flushed, "moved_aside": &c.movedAside, "replica": &c.replica}
 	for name, target := range values {
 		err := tx.QueryRow("SELECT value FROM meta WHERE name = ?", name).Scan(target)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

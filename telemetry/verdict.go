@@ -54,6 +54,13 @@ const (
 	DoubtClock       = "clock"       // something was seen in the future
 )
 
+// Codes of warnings; a stage that refuses nobody for good has the blockers and doubts of later ones as warnings, too.
+const (
+	WarnExempt    = "exempt"    // somebody exempt still uses HTTP+SSE
+	WarnTolerated = "tolerated" // somebody would break, and the policy allows for so many
+	WarnCadence   = "cadence"   // somebody who was just there comes more seldom than the quiet period can tell
+)
+
 // A Gap is a time in which nothing was recorded.
 type Gap struct {
 	From    time.Time `json:"from"`
@@ -65,7 +72,7 @@ type Gap struct {
 // Kinds of gaps.
 const (
 	GapDowntime = "downtime" // from the last write of a server to the start of the next
-	GapClock    = "clock"    // the clock was set forward, or back while no server ran
+	GapClock    = "clock"    // the clock was set forward, the machine slept, or the clock was set back while no server ran
 	GapDamaged  = "damaged"  // a damaged ledger was moved aside: what it knew is unknown
 )
 

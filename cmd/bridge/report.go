@@ -62,7 +62,7 @@ func readLedger(dir string) (telemetry.Report, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return telemetry.Report{}, fmt.Errorf("there is no ledger in %s yet; bridge serve keeps one there, and --state names another folder", dir)
 	}
-	r, err := telemetry.Read(file)
+	r, err := telemetry.Read([]string{file}, telemetry.Question{})
 	if err != nil {
 		return telemetry.Report{}, fmt.Errorf("read %s: %w", file, err)
 	}
