@@ -38,6 +38,7 @@ var squareExchanges = []struct {
 	{"cancel", playCancel},
 	{"question taken back", playTakeBack},
 	{"logging", playLogging},
+	{"bad log level", playBadLevel},
 	{"elicitation", func(p *squarePlay) error {
 		return p.question("elicit", "elicitation/create", `{"action":"accept","content":{"branch":"main"}}`)
 	}},
@@ -268,6 +269,23 @@ func playLogging(p *squarePlay) error {
 		return fmt.Errorf("got %d log messages, want 1", len(notes))
 	}
 	return nil
+}
+
+// playBadLevel asks for log messages of a level that there is none (translation.md 3.1 step 8, 6.5).
+func playBadLevel(p *squarePlay) error {
+	var resp exchange.Response
+	var err error
+	if p.rev.Modern() {
+		p.level = "loud"
+		defer func() { p.level = "" }()
+		resp, err = p.call("tools/list", `{}`)
+	} else {
+		resp, err = p.call("logging/setLevel", `{"level":"loud"}`)
+	}
+	if err == nil && (resp.Error == nil || resp.Error.Code != jsonrpc.CodeInvalidParams) {
+		err = fmt.Errorf("got %s, %v, want -32602", resp.Result, resp.Error)
+	}
+	return err
 }
 
 // mayAsk says whether the client can be asked by that tool, for what its revision can declare.

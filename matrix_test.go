@@ -52,14 +52,18 @@ var (
 		{"2025-11-25 http", negotiate.SetOf(negotiate.Rev20251125), kindHTTP},
 		{"2026-07-28 http", negotiate.Modern, kindHTTP},
 		{"all http", negotiate.All, kindHTTP},
+		{"2025-11-25 inproc", negotiate.SetOf(negotiate.Rev20251125), kindInProcess},
+		{"2026-07-28 inproc", negotiate.Modern, kindInProcess},
 	}
 )
 
-// The kinds of upstream. What is reached over HTTP is the server behind a bridge of its own that translates nothing.
+// The kinds of upstream. What is reached over HTTP, or is a handler in the same process, is the server behind a bridge of its own that translates nothing.
 const (
 	kindPipe = "pipe"
 	kindSSE  = "sse"
 	kindHTTP = "http"
+
+	kindInProcess = "inproc"
 )
 
 // errNotThere is the outcome of an exchange that a cell cannot have. Its text is the reason, from translation.md.
@@ -171,6 +175,13 @@ func squareUpstream(t *testing.T, server *squareServer, kind string) exchange.Ha
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { inner.Close() })
+	if kind == kindInProcess {
+		up, err := upstream.InProcess(inner, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return up
+	}
 	h := memhttp.New(t, inner)
 	path := map[string]string{kindSSE: "/sse", kindHTTP: "/mcp"}[kind]
 	o := &upstream.Options{HTTP: &upstream.HTTPOptions{RoundTripper: h.Client().Transport}}
