@@ -9,8 +9,9 @@ VULNDB      ?= golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 TOOLCHAIN   := $(shell awk '$$1 == "toolchain" { print $$2 }' go.mod)
 FUZZTIME    ?= 5s
 BENCHTIME   ?= 1s
+COUNT       ?= 1
 
-.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams clean
+.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams load load-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +25,7 @@ build: ## build bin/bridge
 test: ## run all tests, those against other people's SDKs too
 	$(GO) test ./...
 	cd internal/thirdparty && $(GO) test ./...
+	cd test/load && $(GO) vet ./... && $(GO) test ./...
 
 check: format vet staticcheck vuln imports race nolegacy ## run what review runs
 
@@ -60,8 +62,8 @@ fuzz: ## run each fuzz target for FUZZTIME
 	    echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir; \
 	  done; done
 
-bench: ## run the benchmarks, each for BENCHTIME
-	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./...
+bench: ## run the benchmarks, each COUNT times for BENCHTIME, in the form benchstat reads
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) ./...
 
 interop: ## published clients of every age against the bridge; needs node and npm
 	test/interop/ci
@@ -71,6 +73,12 @@ conformance: ## the official conformance suite against the bridge; needs node an
 
 streams: ## proxies, cuts, restarts and crowds at full size; needs nginx and HAProxy
 	test/streams/ci
+
+load: ## calls/s, CPU and memory beside nginx, a bare proxy and the floor; some four minutes
+	test/load/ci
+
+load-full: ## every row of docs/performance.md; a quarter of an hour on a quiet machine, goes on where it stopped
+	test/load/ci -full
 
 clean: ## remove what was built and the caches of the tests
 	rm -rf bin .cache

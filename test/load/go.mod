@@ -1,0 +1,3 @@
+module github.com/mcp-dualstack/bridge/test/load
+
+go 1.26.0
