@@ -52,9 +52,9 @@ func (s screen) text(f finding, known bool) string {
 		row("clients use", o.PublicURL, "as --public-url says")
 	}
 	if s.admin != nil {
-		row("admin", "http://"+s.admin.Addr().String(), "/healthz /readyz /admin/report")
+		row("admin", "http://"+s.admin.Addr().String(), "/healthz /readyz /metrics /admin/report")
 	} else {
-		row("admin", "off", "no /healthz, no /admin/report")
+		row("admin", "off", "no /healthz, no /metrics, no /admin/report")
 	}
 	if s.c.state != "" {
 		row("who speaks what", filepath.Join(homely(s.c.state), bridge.LedgerFile), "read it with: bridge report"+s.stateFlag())

@@ -80,12 +80,23 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 			b.Dropped(method)
 		}
 	}
+	c.server.Bound = func(name string) {
+		if b := running.Load(); b != nil {
+			b.BoundReached(name)
+		}
+	}
 	up, err := connect(c, log)
 	if err != nil {
 		return failed("%w", errors.Join(err, front.Close(), closeListener(admin)))
 	}
 	o := c.bridge
 	o.Logger, o.Version = log, version()
+	sent, end, err := export(o.Version, log)
+	if err != nil {
+		return misused("%w", errors.Join(err, up.Close(), front.Close(), closeListener(admin)))
+	}
+	defer end()
+	o.Signals.Export = sent
 	b, err := bridge.New(up, &o)
 	if err != nil {
 		return failed("%w", errors.Join(err, up.Close(), front.Close(), closeListener(admin)))
