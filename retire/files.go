@@ -55,11 +55,10 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	if !t.foreign {
 		return t, nil
 	}
-	s := t.current.clone()
-	s.Version = max(s.Version, t.latest+1)
+	s := t.current
 	note := "the document was written by hand"
-	if t.latest > t.current.Version {
-		note = fmt.Sprintf("the document of version %d was found, and version %d recorded: that change was not carried out, or the file was put back", t.current.Version, t.latest)
+	if t.latest > t.written {
+		note = fmt.Sprintf("the document of version %d was found, and version %d recorded: that change was not carried out, or the file was put back", t.written, t.latest)
 	}
 	from := s.Stage
 	if t.last != nil {
@@ -69,7 +68,7 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	if err := t.write(s, r); err != nil {
 		return nil, err
 	}
-	t.current, t.latest, t.foreign = s, s.Version, false
+	t.latest, t.foreign = s.Version, false
 	return t, nil
 }
 
@@ -92,7 +91,10 @@ func (f *files) load(known *State) (*found, error) {
 		return r, r.damaged(known, f.dir, err)
 	}
 	r.current = &d.State
-	r.foreign = r.last == nil || d.Audit != r.head || !equal(&d.State, r.last.State)
+	if r.last == nil || d.Audit != r.head || !equal(&d.State, r.last.State) {
+		r.foreign, r.written = true, d.Version
+		d.Version = max(d.Version, r.latest+1)
+	}
 	return r, nil
 }
 
@@ -130,7 +132,8 @@ type found struct {
 	current *State
 	latest  int64 // the highest version ever recorded
 	damage  error // why current is not what the state file says
-	foreign bool  // the document is not the one of the last record
+	foreign bool  // the document is not the one of the last record; current has the version under which it will be recorded
+	written int64 // where foreign: the version in the file
 
 	last       *Record
 	head       string // hash of the last record

@@ -205,6 +205,19 @@ func TestWrittenByHand(t *testing.T) {
 				check(t, openKeeper(t, dir, nil), dir, tt)
 				check(t, openKeeper(t, dir, nil), dir, tt) // and recorded once
 			})
+			t.Run("changed by a command", func(t *testing.T) {
+				dir := prepare(t)
+				write(t, dir, retire.StateFile, tt.text)
+				k := openKeeper(t, dir, passive)
+				if s := set(t, k, retire.Open); s.Version != tt.version+1 {
+					t.Errorf("got %+v", s)
+				}
+				records, err := k.History()
+				if err != nil || records[len(records)-1].From != tt.stage {
+					t.Errorf("got %+v, %v", records, err)
+				}
+				whole(t, dir, len(records))
+			})
 			t.Run("while serving", func(t *testing.T) {
 				dir := prepare(t)
 				synctest.Test(t, func(t *testing.T) {

@@ -151,7 +151,10 @@ func TestReady(t *testing.T) {
 	if got := records[4]; got.Forced || got.Digest != "digest of closed" {
 		t.Errorf("checked: got %+v", got)
 	}
-	if e, is := errors.AsType[*retire.NotReadyError](func() error { _, err := k.Set(t.Context(), func() retire.Change { set(t, k, retire.Open); return to(k, retire.Drain) }()); return err }()); !is || e.Digest != "digest of drain" {
+	if e, is := errors.AsType[*retire.NotReadyError](func() error {
+		_, err := k.Set(t.Context(), func() retire.Change { set(t, k, retire.Open); return to(k, retire.Drain) }())
+		return err
+	}()); !is || e.Digest != "digest of drain" {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,7 +195,7 @@ func TestScheduleOfReplicas(t *testing.T) {
 // That a window opens and closes is logged, once each.
 func TestWindowsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log lockedBuffer
 		k := openKeeper(t, "", &retire.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: onlyEvents}))})
 		set(t, k, retire.Brownout)
 		now := time.Now()
@@ -212,14 +213,36 @@ func TestWindowsAreLogged(t *testing.T) {
 			{time.Hour, "event=retire.brownout.end window=a\nevent=retire.brownout.start window=b\n"},
 			{24 * time.Hour, "event=retire.brownout.end window=b\n"},
 		} {
-			log.Reset()
+			log.take()
 			time.Sleep(tt.after)
 			synctest.Wait()
-			if log.String() != tt.want {
-				t.Errorf("after %s: got %s, want %s", tt.after, &log, tt.want)
+			if got := log.take(); got != tt.want {
+				t.Errorf("after %s: got %s, want %s", tt.after, got, tt.want)
 			}
 		}
 	})
+}
+
+// A lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+// take returns what was written since it was called last.
+func (b *lockedBuffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := string(b.text)
+	b.text = nil
+	return text
 }
 
 // onlyEvents leaves the event and the window of a line of the log.

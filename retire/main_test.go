@@ -1,9 +1,16 @@
 package retire_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		child(dir, os.Getenv(childEnv+"_HOW") == "once") // this process is one of TestCompareAndSwapOfProcesses or TestKill
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
