@@ -26,6 +26,9 @@ func (b *Bridge) Admin() http.Handler {
 	r.Handle("/metrics", b.operators(byMethod{http.MethodGet: b.metrics()}))
 	report := http.HandlerFunc(b.serveReport)
 	r.Handle("/admin/report", b.operators(byMethod{http.MethodGet: report, http.MethodHead: report}))
+	if b.s.Profiles != nil {
+		r.PathPrefix("/debug/pprof/").Handler(b.operators(b.s.Profiles))
+	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz, /metrics and /admin/report"})
 	})

@@ -61,6 +61,10 @@ type Options struct {
 	// AdminTokenFile has the token that the routes of Admin ask for, but for those of health; at least 16 characters. It is read
 	// again when it changes. Empty: none is asked for.
 	AdminTokenFile string
+
+	// Profiles is served below /debug/pprof/ by Admin, to whom its other routes are served; nil: nothing is. It gets the whole
+	// path, as the handlers of net/http/pprof expect.
+	Profiles http.Handler
 	// HSTS tells browsers for how long to use https only (RFC 6797), in answers over TLS. Zero: nothing is said.
 	HSTS time.Duration
 

@@ -67,6 +67,12 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	c.state = src.state()
 	c.bridge = src.options()
 	c.bridge.State = c.state
+	if src.bool("pprof") {
+		c.bridge.Profiles = profiles()
+		if c.admin == off {
+			src.problem("pprof", "it is served on the admin listener, which is off; say where with --admin")
+		}
+	}
 	c.server.StaticRoots = c.bridge.Roots
 	src.checkAddress("listen", c.listen, c.insecure)
 	if c.admin != off {

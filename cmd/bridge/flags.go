@@ -40,6 +40,7 @@ func addSettings(fs *pflag.FlagSet) {
 	}
 	fs.String("listen", defaultListen, "address that clients connect to")
 	fs.String("admin", defaultAdmin, "address of the admin listener, or off")
+	fs.Bool("pprof", false, "serve /debug/pprof/ on the admin listener, for go tool pprof")
 	fs.String("upstream", "", "URL of the server to wrap, of any era and HTTP transport; a stdio server is a command after --")
 	addChild(fs)
 	fs.String("era", "auto", "what the server speaks: auto (ask it), legacy or modern")
