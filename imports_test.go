@@ -63,6 +63,7 @@ var importTable = map[string]rule{
 		own: []string{".", "upstream", "telemetry", "retire", "cmd/bridge/demo"},
 		others: []string{
 			"github.com/spf13/cobra", "github.com/knadh/koanf", "github.com/lmittmann/tint", opentelemetry,
+			"github.com/pires/go-proxyproto",               // of connections that a proxy passes on
 			"github.com/spf13/pflag", "go.yaml.in/yaml/v3", // what cobra and koanf are made of: the types of flags, the lines of a file
 		},
 		by: []string{"nobody"},

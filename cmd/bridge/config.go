@@ -32,6 +32,7 @@ type config struct {
 	insecure        bool
 	drainDelay      time.Duration
 	shutdownTimeout time.Duration
+	tls             transportSecurity
 	logFormat       string
 	logLevel        slog.Level
 	bridge          bridge.Options // without Logger
@@ -74,10 +75,8 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 		}
 	}
 	c.server.StaticRoots = c.bridge.Roots
-	src.checkAddress("listen", c.listen, c.insecure)
-	if c.admin != off {
-		src.checkAddress("admin", c.admin, c.insecure)
-	}
+	src.security(c)
+	src.checkReach(c)
 	src.checkUpstream(c)
 	if err := c.bridge.Check(); err != nil {
 		src.problems = append(src.problems, err)
@@ -211,15 +210,14 @@ func userState() (string, error) {
 
 // checkAddress refuses what cannot be listened on, and what others could reach without anybody asking
 // who they are.
-func (s *source) checkAddress(key, addr string, insecure bool) {
+func (s *source) checkAddress(key, addr string, open bool, advice string) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		s.problem(key, "%q is not an address such as 127.0.0.1:8420", addr)
 		return
 	}
-	if !isLoopback(host) && !insecure {
-		s.problem(key, "%s can be reached from other machines and the bridge authenticates nobody yet; "+
-			"listen on 127.0.0.1 behind a proxy that does, or say --insecure", addr)
+	if !isLoopback(host) && !open {
+		s.problem(key, "%s can be reached from other machines and nobody would be asked who they are; %s", addr, advice)
 	}
 }
 

@@ -127,7 +127,7 @@ max_sessions: 0
   FILE:5: legacy: "maybe" is none of on, off
   FILE:4: keep_alive: "15" is not a time such as 15s or 2m
   FILE:12: max_sessions: "0" is not a whole number from 1 up
-  --admin: 0.0.0.0:1 can be reached from other machines and the bridge authenticates nobody yet; listen on 127.0.0.1 behind a proxy that does, or say --insecure
+  --admin: 0.0.0.0:1 can be reached from other machines and nobody would be asked who they are; listen on 127.0.0.1, name --admin-token-file, or say --insecure
   SSE path: "sse" must be a plain path such as /sse
 `
 	if diff := cmp.Diff(want, strings.ReplaceAll(stderr.String(), path, "FILE")); diff != "" {

@@ -17,11 +17,12 @@ const (
 	maxConcurrentStreams = 1000 // of one HTTP/2 connection: a proxy has all its clients on a few
 )
 
-// start serves h on l, over HTTP/1 and HTTP/2 without TLS (RFC 9113, section 3.3), in a goroutine that ends when the server is
+// start serves h on l, over HTTP/1 and HTTP/2, the latter without TLS too (RFC 9113, section 3.3), in a goroutine that ends when the server is
 // closed, and sends to ended if it ends by itself.
 func start(h http.Handler, l net.Listener, log *slog.Logger, ended chan<- error) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{
 		Handler:           h,

@@ -52,7 +52,7 @@ func (s screen) text(f finding, known bool) string {
 		row("clients use", o.PublicURL, "as --public-url says")
 	}
 	if s.admin != nil {
-		row("admin", "http://"+s.admin.Addr().String(), "/healthz /readyz /metrics /admin/report")
+		row("admin", scheme(s.c.tls.admin)+s.admin.Addr().String(), "/healthz /readyz /metrics /admin/report")
 	} else {
 		row("admin", "off", "no /healthz, no /metrics, no /admin/report")
 	}
@@ -142,12 +142,19 @@ const tryStateless = `
 func (s screen) base() string {
 	host, port, err := net.SplitHostPort(s.listen.String())
 	if err != nil {
-		return "http://" + s.listen.String()
+		return scheme(s.c.tls.cert != "") + s.listen.String()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme(s.c.tls.cert != "") + net.JoinHostPort(host, port)
+}
+
+func scheme(encrypted bool) string {
+	if encrypted {
+		return "https://"
+	}
+	return "http://"
 }
 
 // behind names the server, without its arguments, which may be secrets.

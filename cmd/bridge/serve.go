@@ -70,7 +70,8 @@ func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Sign
 	for _, name := range c.unknown {
 		log.Warn("environment variable is no setting", "name", name)
 	}
-	front, admin, err := listen(c)
+	warnPlain(c, log)
+	front, admin, err := listen(c, log)
 	if err != nil {
 		return err
 	}
@@ -135,10 +136,13 @@ func connect(c *config, log *slog.Logger) (upstream.Connector, error) {
 }
 
 // listen opens the listeners; admin is nil when it is off.
-func listen(c *config) (front, admin net.Listener, err error) {
+func listen(c *config, log *slog.Logger) (front, admin net.Listener, err error) {
 	front, err = net.Listen("tcp", c.listen)
 	if err != nil {
 		return nil, nil, failed("%w; choose another address with --listen", err)
+	}
+	if front, err = c.tls.secured(front, log); err != nil {
+		return nil, nil, err
 	}
 	if c.admin == off {
 		return front, nil, nil
@@ -146,6 +150,13 @@ func listen(c *config) (front, admin net.Listener, err error) {
 	admin, err = net.Listen("tcp", c.admin)
 	if err != nil {
 		return nil, nil, failed("%w; choose another address with --admin, or off", errors.Join(err, front.Close()))
+	}
+	if c.tls.admin {
+		own := c.tls
+		own.proxyProtocol, own.clientCA = nil, "" // operators are known by their token
+		if admin, err = own.secured(admin, log); err != nil {
+			return nil, nil, errors.Join(err, front.Close())
+		}
 	}
 	return front, admin, nil
 }
