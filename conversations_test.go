@@ -89,6 +89,11 @@ func needsLegacy(a *txtar.Archive) bool {
 
 // play runs the conversation of a and puts what happened in place of its expected sections.
 func play(t *testing.T, a *txtar.Archive) {
+	playWatched(t, a, func(*bridge.Options, *upstream.Options) {}, func(*bridge.Bridge) {})
+}
+
+// playWatched is play with options that prepare changes, and a look at the bridge before it is closed.
+func playWatched(t *testing.T, a *txtar.Archive, prepare func(*bridge.Options, *upstream.Options), look func(*bridge.Bridge)) {
 	c := &conversation{t: t, vars: map[string]string{}, streams: map[string]*stream{}}
 	script, opts, server := "", &bridge.Options{}, &upstream.Options{}
 	for _, f := range a.Files {
@@ -99,6 +104,7 @@ func play(t *testing.T, a *txtar.Archive) {
 			setOptions(t, opts, server, string(f.Data))
 		}
 	}
+	prepare(opts, server)
 	up := upstream.Pipe(func(context.Context) (io.ReadWriteCloser, error) { return dialScript(script, c.record), nil }, server)
 	b, err := bridge.New(up, opts)
 	if err != nil {
@@ -119,6 +125,7 @@ func play(t *testing.T, a *txtar.Archive) {
 	for _, s := range c.streams {
 		s.cancel()
 	}
+	look(b)
 	if err := b.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
