@@ -133,6 +133,11 @@ func (i Identity) blocker() Finding {
 	return Finding{BlockBreaks, i.ID, i.Label + " breaks"}
 }
 
+// legacySince reports whether HTTP+SSE was used after t by somebody who is no probe.
+func (i Identity) legacySince(t time.Time) bool {
+	return i.Class != ClassProbe && i.Transports[exchange.HTTPSSE].LastSeen.After(t)
+}
+
 // NewURL reports whether the identity needs nothing but another URL.
 func (i Identity) NewURL() bool {
 	return i.Class == ClassProven || i.Class == ClassProbing || i.Class == ClassCapable

@@ -40,6 +40,9 @@ func ParsePeriod(s string) (Period, error) {
 	return p + Period(d), nil
 }
 
+// Duration returns p as package time has it.
+func (p Period) Duration() time.Duration { return time.Duration(p) }
+
 func (p Period) String() string {
 	if p <= 0 {
 		return "0s"

@@ -17,11 +17,14 @@ import (
 // Evidence rows shown as text; the JSON has all.
 const maxTextEvidence = 10
 
-// WriteText writes r as a table of at most 80 columns, with a head that says since when is observed and
-// how many clients use HTTP+SSE. It gives no verdict. Times are relative to GeneratedAt.
-func (r Report) WriteText(w io.Writer) error {
-	p := &printer{now: r.GeneratedAt}
-	p.head(r)
+// WriteText writes r in at most 80 columns: the verdict, who breaks, why, what to do, and who speaks what. Times are relative
+// to GeneratedAt.
+func (r Report) WriteText(w io.Writer) error { return r.write(w, &printer{now: r.GeneratedAt}) }
+
+func (r Report) write(w io.Writer, p *printer) error {
+	p.verdict(r)
+	p.identities(r)
+	p.reasons(r)
 	p.clients(r.Clients)
 	p.totals(r.Revisions)
 	p.evidence(r.Evidence)
@@ -32,51 +35,11 @@ func (r Report) WriteText(w io.Writer) error {
 type printer struct {
 	bytes.Buffer
 
-	now time.Time
+	now    time.Time
+	colour bool
 }
 
 func (p *printer) linef(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-func (p *printer) head(r Report) {
-	o := r.Observation
-	if o.From.IsZero() {
-		p.linef("nothing has been observed yet")
-		return
-	}
-	p.linef("observed since %s UTC (%s), last written %s", o.From.Format("2006-01-02 15:04"), age(o.To.Sub(o.From)), p.ago(o.LastFlush))
-	p.linef("%s", p.legacy(r))
-	for _, t := range o.Overflow {
-		p.linef("no room for further clients on %s: %s calls without a name, last %s", t.Transport, count(t.Calls), p.ago(t.LastSeen))
-	}
-	if o.MovedAside != "" {
-		p.linef("an earlier ledger was damaged and does not count: %s", o.MovedAside)
-	}
-}
-
-// legacy says in one line who uses HTTP+SSE.
-func (p *printer) legacy(r Report) string {
-	clients, last := 0, time.Time{}
-	for _, t := range r.Transports {
-		if t.Transport == exchange.HTTPSSE {
-			clients = t.Clients
-		}
-	}
-	for _, c := range r.Clients {
-		if c.Transport == exchange.HTTPSSE && !c.Probe && c.LastSeen.After(last) {
-			last = c.LastSeen
-		}
-	}
-	more := slices.ContainsFunc(r.Observation.Overflow, func(t Total) bool { return t.Transport == exchange.HTTPSSE })
-	switch {
-	case more:
-		return fmt.Sprintf("%d clients use HTTP+SSE, and others for which there was no room", clients)
-	case clients == 0:
-		return "no client has used HTTP+SSE since then"
-	case clients == 1:
-		return "1 client uses HTTP+SSE; it was seen " + p.ago(last)
-	}
-	return fmt.Sprintf("%d clients use HTTP+SSE; the newest was seen %s", clients, p.ago(last))
-}
 
 // Widths of the client table; with the blanks between them 80 columns.
 const (

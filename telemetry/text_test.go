@@ -37,8 +37,13 @@ func TestText(t *testing.T) {
 			}
 		}
 		step(`
-observed since 2000-01-01 00:00 UTC (0 s), last written now
-no client has used HTTP+SSE since then
+HTTP+SSE retirement, step to gone: INSUFFICIENT EVIDENCE              stage open
+observed 2000-01-01 00:00 .. 2000-01-01 00:00 UTC (0 s, 1 replica, 0 gaps)
+window 30 d   legacy 0 of 0 calls (0.00 %)   identities: 0 legacy / 0
+overflow: none   last written now
+
+doubt: observed for 0 s, the policy asks for 45d
+next: keep watching
 
 no clients yet
 `)
@@ -46,8 +51,20 @@ no clients yet
 		converse(t, h, c, 3)
 		time.Sleep(2 * time.Minute)
 		step(`
-observed since 2000-01-01 00:00 UTC (2 m), last written now
-1 client uses HTTP+SSE; it was seen 2 m ago
+HTTP+SSE retirement, step to gone: BLOCKED (1 blocker)                stage open
+observed 2000-01-01 00:00 .. 2000-01-01 00:02 UTC (2 m, 1 replica, 0 gaps)
+window 30 d   legacy 3 of 3 calls (100.00 %)   identities: 1 legacy / 1
+overflow: none   last written now
+
+WHO ONLY NEEDS A NEW URL                        asks       last seen    30d  err
+ capable  mcp-inspector 1.0                     2025-11-25   2 m ago      3    0
+          seen on 1 day; asks for more
+          id mcp-inspector@;
+
+blocker: mcp-inspector 1.0 still uses HTTP+SSE; another URL is enough
+doubt: observed for 2 m, the policy asks for 45d
+next: have 1 client changed to Streamable HTTP (the same URL accepts it), keep
+      watching
 
 client         version transport asked      speaks     sess calls  err last seen
 mcp-inspector  1.0     http_sse  2025-11-25 2025-11-25    1     3    0   2 m ago
@@ -67,9 +84,35 @@ http_sse        2025-11-25       1        1        3       0       0   2 m ago
 		l.Observe(exchange.Observation{Kind: exchange.SeenDiscover, Transport: exchange.HTTPSSE, Version: "2026-07-28"})
 		time.Sleep(30 * time.Hour)
 		step(`
-observed since 2000-01-01 00:00 UTC (30 h), last written now
-3 clients use HTTP+SSE, and others for which there was no room
+HTTP+SSE retirement, step to gone: BLOCKED (4 blockers)               stage open
+observed 2000-01-01 00:00 .. 2000-01-02 06:02 UTC (30 h, 1 replica, 0 gaps)
+window 30 d   legacy 12 356 of 12 357 calls (99.99 %)   identities: 4 legacy / 4
+overflow: none   last written now
 no room for further clients on http_sse: 7 calls without a name, last 30 h ago
+
+WHO ONLY NEEDS A NEW URL                        asks       last seen    30d  err
+ proven   (no clientInfo)                       a wish ...  30 h ago      1    0
+          seen on 1 day; reattached, both transports
+          id @;
+ capable  too many 1.0                          2025-11-25  30 h ago      7    0
+          seen on 1 day; asks for more
+          id too many@;
+ capable  名前はとても長...                     2025-11-25  30 h ago    12k    0
+          seen on 1 day; asks for more, client table; via mcp-remote 0.1.16
+          id 名前はとても長い@;
+ capable  mcp-inspector 1.0                     2025-11-25  30 h ago      3    0
+          seen on 1 day; asks for more
+          id mcp-inspector@;
+
+WHO IS NO MATTER  probe 1
+
+blocker: (no clientInfo) still uses HTTP+SSE; another URL is enough
+blocker: too many 1.0 still uses HTTP+SSE; another URL is enough
+blocker: 名前はとても長い 0.9 still uses HTTP+SSE; another URL is enough
+blocker: mcp-inspector 1.0 still uses HTTP+SSE; another URL is enough
+doubt: observed for 30 h, the policy asks for 45d
+next: have 4 clients changed to Streamable HTTP (the same URL accepts it), keep
+      watching
 
 client         version transport asked      speaks     sess calls  err last seen
 (no client info)
