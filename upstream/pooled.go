@@ -130,10 +130,19 @@ func (s *pooled) Call(ctx context.Context, req exchange.Request, back exchange.P
 	}
 	req, level := s.levelFor(req)
 	resp, err := s.once(ctx, req, back, level)
-	if isLost(err) && repeatable(req.Method) && s.Done() == nil && !s.p.linked { // a session with links sees to that itself
+	if s.again(err, req.Method) {
 		return s.once(ctx, req, back, level)
 	}
 	return resp, err
+}
+
+// again reports whether a call that ended with err may be made on another session: it did not run because the server has
+// forgotten the session, or it may run twice. A session with links repeats these itself.
+func (s *pooled) again(err error, method string) bool {
+	if s.Done() != nil {
+		return false
+	}
+	return errors.Is(err, errForgotten) || isLost(err) && repeatable(method) && !s.p.linked
 }
 
 // once makes a call on the session that its key has.

@@ -37,6 +37,7 @@ func (s *streamSession) single(p *post, resp *http.Response) error {
 	case !s.pending(p):
 		return nil
 	case s.hasID() && (resp.StatusCode == http.StatusNotFound || s.sessionGone(resp.StatusCode, loose)):
+		s.settle(p.id, outcome{err: exchange.Fail(exchange.ReasonSessionLost, errForgotten)})
 		s.lose()
 		return nil
 	case resp.StatusCode == http.StatusAccepted && s.hears():

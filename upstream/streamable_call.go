@@ -17,11 +17,12 @@ import (
 // A post is a call on its way: a POST, and the streams that carry its response.
 type post struct {
 	*call
-	http    context.Context // of the HTTP requests of this running exchange; outlives the call's for the cancellation
-	abandon context.CancelCauseFunc
-	written atomic.Bool
-	began   func() // the response has begun
-	told    sync.Once
+	http     context.Context // of the HTTP requests of this running exchange; outlives the call's for the cancellation
+	abandon  context.CancelCauseFunc
+	written  atomic.Bool
+	answered atomic.Bool // the response has begun
+	began    func()      // the response has begun
+	told     sync.Once
 }
 
 // overNow says that the server has answered the call or knows of its cancellation.
@@ -110,6 +111,7 @@ func (s *streamSession) attempt(p *post, body []byte, wrote func()) error {
 		return err
 	}
 	p.written.Store(true)
+	p.answered.Store(true)
 	p.began()
 	if p.internal && resp.StatusCode/100 == 2 {
 		s.mu.Lock()

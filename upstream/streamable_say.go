@@ -49,7 +49,7 @@ func (s *streamSession) deliver(ctx context.Context, msg []byte) error {
 	}
 	if s.hasID() && (resp.StatusCode == http.StatusNotFound || s.sessionGone(resp.StatusCode, looseError(resp))) {
 		s.lose()
-		return exchange.Fail(exchange.ReasonSessionLost, nil)
+		return exchange.Fail(exchange.ReasonSessionLost, errForgotten)
 	}
 	return s.l.statusFailure(resp)
 }

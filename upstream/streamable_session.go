@@ -204,19 +204,9 @@ func (s *streamSession) end(reason *exchange.Failure) []*post {
 		s.finish(p, outcome{err: reason})
 		p.overNow()
 	}
-	if reason.Reason == exchange.ReasonSessionLost {
-		close(s.lost)
-	}
 	s.mu.Unlock()
 	s.cancel(reason)
 	return open
-}
-
-// lose ends a session that the server has forgotten. The client has to start over, because what the server
-// kept for it is gone (translation.md 11).
-func (s *streamSession) lose() {
-	s.end(exchange.Fail(exchange.ReasonSessionLost, nil))
-	s.log.Info("upstream has forgotten the session")
 }
 
 // header returns the fields of a message: the version of this leg and the session, once there are any
