@@ -11,7 +11,7 @@ FUZZTIME    ?= 5s
 BENCHTIME   ?= 1s
 COUNT       ?= 1
 
-.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams load load-full clean
+.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams retirement load load-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ conformance: ## the official conformance suite against the bridge; needs node an
 
 streams: ## proxies, cuts, restarts and crowds at full size; needs nginx and HAProxy
 	test/streams/ci
+
+retirement: ## published clients at every stage of the retirement; needs node and npm
+	test/retirement/ci
 
 load: ## calls/s, CPU and memory beside nginx, a bare proxy and the floor; some four minutes
 	test/load/ci

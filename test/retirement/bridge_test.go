@@ -1,0 +1,73 @@
+package retirement
+
+import (
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/retire"
+	"github.com/mcp-dualstack/bridge/test/harness"
+)
+
+// A bridge is the real program in front of its demo server.
+type bridge struct {
+	*harness.Process
+	base  string
+	state string // folder
+}
+
+// newURL is what an error must name.
+func (b *bridge) newURL() string { return b.base + "/mcp" }
+
+func startBridge(t *testing.T, flags ...string) *bridge {
+	t.Helper()
+	if *installed == "" || testing.Short() {
+		t.Skip("needs the published clients: make retirement")
+	}
+	b := &bridge{state: t.TempDir()}
+	addr := harness.FreeAddr(t)
+	b.base = "http://" + addr
+	args := append([]string{"serve", "--listen", addr, "--admin", "off", "--state", b.state, "--retire-drain-spread", "2s"}, flags...)
+	b.Process = harness.Start(t, exec.Command(bridgeProgram, args...))
+	b.Says(t, b.base)
+	return b
+}
+
+// stage changes the document in the folder, as bridge retire does, and waits until the bridge says so: 2 s at most (retirement.md 6).
+func (b *bridge) stage(t *testing.T, stage retire.Stage, windows ...retire.Window) {
+	t.Helper()
+	k, err := retire.OpenKeeper(b.state, &retire.Options{Passive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	s := *k.State()
+	s.Stage, s.Brownouts = stage, windows
+	if _, err := k.Set(t.Context(), retire.Change{Version: s.Version, State: s, Actor: "test", Origin: "cli", Reason: "a test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for b.shown(t) != stage {
+		if time.Since(begun) > 2*time.Second {
+			t.Fatalf("the bridge is not at %s after 2 s", stage)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// shown returns the stage as everybody can read it.
+func (b *bridge) shown(t *testing.T) retire.Stage {
+	t.Helper()
+	resp, err := http.Get(b.base + "/retirement")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var s struct{ Stage retire.Stage }
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s.Stage
+}

@@ -1,0 +1,183 @@
+package retirement
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-dualstack/bridge/retire"
+)
+
+const hello = `[{"type":"text","text":"hello"}]` // what echo says, and nothing more: no word of the retirement is in a tool result
+
+// each runs f for every client that does take part, all at once.
+func each(t *testing.T, column string, takes func(kind) bool, f func(*testing.T, kind)) {
+	t.Helper()
+	for _, k := range published {
+		if !takes(k) {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			defer func() { results.set(k.name, column, !t.Failed()) }()
+			f(t, k)
+		})
+	}
+}
+
+func all(kind) bool { return true }
+
+// works fails the test unless r is the right result of the step.
+func works(t *testing.T, what string, r result) {
+	t.Helper()
+	if !r.OK {
+		t.Fatalf("%s: %s", what, r.Detail)
+	}
+	if strings.Contains(what, "call") && r.Detail != hello {
+		t.Errorf("%s: got %s, want %s", what, r.Detail, hello)
+	}
+}
+
+// says fails the test unless r is a failure whose text has all the words.
+func says(t *testing.T, what string, r result, words ...string) {
+	t.Helper()
+	if r.OK {
+		t.Fatalf("%s: got %q, want an error", what, r.Detail)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.Detail, word) {
+			t.Errorf("%s: got %q, want it to name %q", what, r.Detail, word)
+		}
+	}
+	t.Logf("%s: %s", what, r.Detail)
+}
+
+// At open, announce and warn everything is served; at warn the client is told once if its server logs.
+func TestServed(t *testing.T) {
+	for _, stage := range []retire.Stage{retire.Open, retire.Announce, retire.Warn} {
+		t.Run(string(stage), func(t *testing.T) {
+			b := startBridge(t)
+			if stage != retire.Open {
+				b.stage(t, stage)
+			}
+			each(t, string(stage), all, func(t *testing.T, k kind) {
+				c := k.start(t, "sse", b.base+"/sse")
+				works(t, "connect", c.do("connect"))
+				works(t, "call", c.do("call"))
+				told := c.do("told").Detail
+				if has := strings.Contains(told, b.newURL()); has != (stage == retire.Warn) {
+					t.Errorf("told by a log notification: %q", told)
+				}
+			})
+		})
+	}
+}
+
+// Closed: a client that comes is told where to go, one that is there goes on.
+func TestClosed(t *testing.T) {
+	b := startBridge(t)
+	both(t, "closed", b, func(t *testing.T) { b.stage(t, retire.Closed) }, func(t *testing.T, k kind, live *running) {
+		says(t, "connect", k.start(t, "sse", b.base+"/sse").do("connect"), b.newURL())
+		works(t, "call of a live session", live.do("call"))
+	})
+}
+
+// Drain: whoever asks is told, also on a live session; its stream ends when it has been idle, and who comes back is told again.
+func TestDrain(t *testing.T) {
+	b := startBridge(t)
+	both(t, "drain", b, func(t *testing.T) { b.stage(t, retire.Drain) }, func(t *testing.T, k kind, live *running) {
+		says(t, "connect", k.start(t, "sse", b.base+"/sse").do("connect"), b.newURL())
+		says(t, "call of a live session", live.do("call"), b.newURL())
+		time.Sleep(38 * time.Second) // idle 30 s, spread 2 s, and the way back of the TypeScript clients
+		after := live.do("call")
+		if k.library == "go-sdk" { // its session ends with the stream: it has been told before
+			says(t, "call after the end of the stream", after)
+			return
+		}
+		says(t, "call after the end of the stream", after, b.newURL())
+	})
+}
+
+// both starts a live session of every client, changes the stage, and carries on.
+func both(t *testing.T, column string, b *bridge, change func(*testing.T), f func(*testing.T, kind, *running)) {
+	t.Helper()
+	live := map[string]*running{}
+	for _, k := range published { // of the outer test: they must outlive the subtests that wait for one another
+		live[k.name] = k.start(t, "sse", b.base+"/sse")
+	}
+	for _, k := range published {
+		works(t, k.name+": connect", live[k.name].do("connect"))
+		works(t, k.name+": call", live[k.name].do("call"))
+	}
+	change(t)
+	t.Run("clients", func(t *testing.T) {
+		each(t, column, all, func(t *testing.T, k kind) {
+			live[k.name].t = t
+			f(t, k, live[k.name])
+		})
+	})
+}
+
+func window(mode retire.Mode, d time.Duration) retire.Window {
+	now := time.Now()
+	return retire.Window{ID: "w-" + string(mode), From: now, Until: now.Add(d), Mode: mode}
+}
+
+// A brownout of mode initialize: nobody new, everybody there.
+func TestBrownoutInitialize(t *testing.T) {
+	b := startBridge(t)
+	both(t, "brownout initialize", b, func(t *testing.T) { b.stage(t, retire.Brownout, window(retire.ModeInitialize, 10*time.Minute)) },
+		func(t *testing.T, k kind, live *running) {
+			says(t, "connect", k.start(t, "sse", b.base+"/sse").do("connect"), b.newURL(), "until 20")
+			works(t, "call of a live session", live.do("call"))
+		})
+}
+
+// A brownout of mode calls: the same process fails, and works again when the window has ended (retirement.md 10, check 4).
+func TestBrownoutCalls(t *testing.T) {
+	b := startBridge(t)
+	const length = 20 * time.Second
+	var end time.Time
+	both(t, "brownout calls", b, func(t *testing.T) {
+		w := window(retire.ModeCalls, length)
+		end = w.Until
+		b.stage(t, retire.Brownout, w)
+	}, func(t *testing.T, k kind, live *running) {
+		says(t, "call in the window", live.do("call"), b.newURL(), "until 20")
+		time.Sleep(time.Until(end) + time.Second)
+		works(t, "call after the window", live.do("call"))
+	})
+}
+
+// Gone: a stale session and a new stream are refused, by the sentence where the client shows bodies.
+func TestGone(t *testing.T) {
+	b := startBridge(t)
+	both(t, "gone", b, func(t *testing.T) { b.stage(t, retire.Gone) }, func(t *testing.T, k kind, live *running) {
+		says(t, "connect", k.start(t, "sse", b.base+"/sse").do("connect"))
+		if k.stale {
+			says(t, "call of a stale session", live.do("call"), b.newURL())
+			return
+		}
+		says(t, "call of a stale session", live.do("call"))
+	})
+}
+
+// Gone, but the new transport is on the same URL: dual-mode clients need no new configuration (retirement.md 10, check 2).
+func TestGoneUpgradesOnTheSameURL(t *testing.T) {
+	b := startBridge(t)
+	b.stage(t, retire.Gone)
+	t.Run("dual mode", func(t *testing.T) {
+		each(t, "gone dual-mode", func(k kind) bool { return k.http || k.remote != nil }, func(t *testing.T, k kind) {
+			if k.remote != nil {
+				k.remote = []string{"--transport", "sse-first", "--allow-http"}
+			}
+			c := k.start(t, "auto", b.base+"/sse")
+			r := c.do("connect")
+			works(t, "connect", r)
+			if k.http && r.Detail != "connected by http" {
+				t.Errorf("got %q, want connected by http", r.Detail)
+			}
+			works(t, "call", c.do("call"))
+		})
+	})
+}
