@@ -17,13 +17,14 @@ import (
 //	GET /admin/report   the ledger's report as JSON
 //
 // Health is for everybody. The rest is served to the hosts of Options.AllowedHosts only, as the client routes are, so that no web
-// page can read it, and asks for the token of Options.AdminTokenFile; without one the listener must be a private one.
+// page can read it, and asks for the token of Options.AdminTokenFile; without one the listener must be a private one. /metrics is
+// served under any IP address too, which is what collectors use and web pages are not called by.
 func (b *Bridge) Admin() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
 	get := func(path string, h http.HandlerFunc) { r.Handle(path, byMethod{http.MethodGet: h, http.MethodHead: h}) }
 	get("/healthz", b.serveHealth)
 	get("/readyz", b.serveReady)
-	r.Handle("/metrics", b.operators(byMethod{http.MethodGet: b.metrics()}))
+	r.Handle("/metrics", b.metrics())
 	report := http.HandlerFunc(b.serveReport)
 	r.Handle("/admin/report", b.operators(byMethod{http.MethodGet: report, http.MethodHead: report}))
 	if b.s.Profiles != nil {

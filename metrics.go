@@ -105,16 +105,20 @@ func (c *countedResponse) end() {
 	}
 }
 
-// metrics serves GET /metrics to whoever names the listener by its address, as a collector does, or by a name that the
+// metrics serves GET /metrics to operators who name the listener by its address, as a collector does, or by a name that the
 // client routes may be called by. A web page can do neither: it has a name of its own, which its browser sends (DNS rebinding).
 func (b *Bridge) metrics() http.Handler {
-	guarded := b.guard.Handler(b.signals)
+	asked := http.Handler(byMethod{http.MethodGet: b.signals})
+	named := b.operators(asked)
+	if b.s.operator != nil {
+		asked = b.s.operator.Handler(asked)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header["Origin"]) == 0 && isAddress(r.Host) {
-			b.signals.ServeHTTP(w, r)
+			asked.ServeHTTP(w, r)
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		named.ServeHTTP(w, r)
 	})
 }
 

@@ -155,12 +155,12 @@ func spanText(spans tracetest.SpanStubs) string {
 	for _, s := range spans {
 		b.WriteString(s.Name + " " + s.Status.Description)
 		for _, a := range s.Attributes {
-			b.WriteString(" " + string(a.Key) + "=" + a.Value.Emit())
+			b.WriteString(" " + string(a.Key) + "=" + a.Value.String())
 		}
 		for _, e := range s.Events {
 			b.WriteString(" " + e.Name)
 			for _, a := range e.Attributes {
-				b.WriteString(" " + a.Value.Emit())
+				b.WriteString(" " + a.Value.String())
 			}
 		}
 		b.WriteString("\n")
