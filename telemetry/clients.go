@@ -194,6 +194,9 @@ func (cs *clients) take(batch *content) {
 	cs.mu.RUnlock()
 	for _, r := range all {
 		t, ok := r.take()
+		if ok {
+			batch.addRow(r.key, t)
+		}
 		switch {
 		case !ok:
 		case r.folded:

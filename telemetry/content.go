@@ -66,6 +66,7 @@ type content struct {
 	identities map[string]*dossier // by id
 	evicted    map[string]carried  // by transport: what identities did for which there was no room
 	gaps       []gap
+	totals     map[totalOf]dayCounts // at most retentionDays of each transport and revision
 
 	replica    string // the file's own name for itself
 	from       int64  // Unix milliseconds since when is observed; zero: not said
@@ -89,7 +90,7 @@ var unlimited = limits{clients: math.MaxInt, evidence: math.MaxInt, identities: 
 func newContent(l limits) *content {
 	return &content{
 		clients: make(map[key]tally), overflow: make(map[string]tally), evidence: make(map[fact]sight),
-		identities: make(map[string]*dossier), evicted: make(map[string]carried), held: make(map[bool]int),
+		identities: make(map[string]*dossier), evicted: make(map[string]carried), held: make(map[bool]int), totals: make(map[totalOf]dayCounts),
 		limits: l,
 	}
 }
@@ -109,6 +110,9 @@ func (c *content) merge(o *content) {
 		c.addDossier(d)
 	}
 	c.addEvicted(o.evicted)
+	for k, n := range o.totals {
+		c.addTotal(k, n)
+	}
 	for _, g := range o.gaps {
 		c.addGap(g)
 	}

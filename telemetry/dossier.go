@@ -53,6 +53,10 @@ type dayOf struct {
 	day       int64
 }
 
+func (d dayOf) compare(o dayOf) int {
+	return cmp.Or(cmp.Compare(d.day, o.day), cmp.Compare(d.transport, o.transport))
+}
+
 // dayCounts is what was done on a day. A day without any counts is one of use all the same: a session was open.
 type dayCounts struct{ sessions, calls, errors, refusals int64 }
 

@@ -40,7 +40,7 @@ func (l *Ledger) Observe(o exchange.Observation) {
 		l.talks.sign(&o, signOf{kind: SignReattached}, now)
 	case o.Kind == exchange.SeenSameURL, o.Kind == exchange.SeenRefused && o.Transport == exchange.StreamableHTTP && len(o.Info) == 0:
 		l.talks.tried(&o, now)
-	case o.Kind == exchange.SeenRefused && (len(o.Info) > 0 || o.Transport == exchange.HTTPSSE && retired(o.Detail)):
+	case o.Kind == exchange.SeenRefused && (len(o.Info) > 0 || o.Transport == exchange.HTTPSSE && o.Stage != ""):
 		l.refused(&o, now)
 	}
 }
@@ -74,17 +74,6 @@ func (l *Ledger) attempt(c *exchange.Client, now int64, count func(*user)) {
 		count(u)
 	})
 	l.mark()
-}
-
-// retired reports whether a refusal is one of retirement, by its fixed text: those begin with the stage. A client so refused is one that
-// would use the legacy routes if it could.
-func retired(detail string) bool {
-	for _, stage := range []string{"brownout", "closed", "drain", "gone", "retired", "tombstone"} {
-		if strings.HasPrefix(detail, stage) {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *evidence) count(f fact) {

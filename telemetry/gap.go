@@ -139,6 +139,11 @@ func (c *content) prune(before int64) {
 			}
 		}
 	}
+	for k := range c.totals {
+		if k.day < before/dayMillis {
+			delete(c.totals, k)
+		}
+	}
 	for transport, t := range c.evicted {
 		if t.last < before {
 			delete(c.evicted, transport)

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// WritePrometheus writes the numbers of r in the text exposition format, under the names that the metrics of a server have
+// WriteProm writes the numbers of r in the text exposition format, under the names that the metrics of a server have
 // (retirement.md 7): for a file that a collector reads.
-func (r Report) WritePrometheus(w io.Writer) error {
+func (r Report) WriteProm(w io.Writer) error {
 	p := &exposition{}
 	ready := map[Verdict]float64{Ready: 1, Blocked: 0, Insufficient: -1}[r.Verdict]
 	p.gauge("mcp_bridge_retirement_ready", "Whether the step can be taken: 1 ready, 0 blocked, -1 insufficient evidence.", "target_stage")

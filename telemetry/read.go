@@ -30,16 +30,24 @@ func Read(files []string, q Question) (Report, error) {
 	return newReport(ledgers, q, false), nil
 }
 
-func readFile(file string) (*content, error) {
+// present reports what is wrong with a file before it is opened.
+func present(file string) error {
 	switch st, err := os.Stat(file); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w; a server writes it when it runs with the same state folder", fs.ErrNotExist)
+		return fmt.Errorf("%w; a server writes it when it runs with the same state folder", fs.ErrNotExist)
 	case err != nil:
-		return nil, err
+		return err
 	case st.IsDir():
-		return nil, errors.New("it is a folder; name the file in it")
+		return errors.New("it is a folder; name the file in it")
 	case st.Size() == 0:
-		return nil, errors.New("it is empty; no server has written to it yet")
+		return errors.New("it is empty; no server has written to it yet")
+	}
+	return nil
+}
+
+func readFile(file string) (*content, error) {
+	if err := present(file); err != nil {
+		return nil, err
 	}
 	c, err := readMode(file, "ro")
 	if code := resultCode(err); code == codeReadOnly || code == codeCantOpen {

@@ -38,6 +38,11 @@ const identitiesSchema = `
 		errors INTEGER NOT NULL, refusals INTEGER NOT NULL, failures INTEGER NOT NULL,
 		first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, bytes INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;
+	CREATE TABLE totals (
+		transport TEXT NOT NULL, revision TEXT NOT NULL, day INTEGER NOT NULL,
+		sessions INTEGER NOT NULL, calls INTEGER NOT NULL, errors INTEGER NOT NULL, refusals INTEGER NOT NULL,
+		PRIMARY KEY (transport, revision, day)
+	) STRICT, WITHOUT ROWID;
 	CREATE TABLE gaps (
 		from_time INTEGER NOT NULL, to_time INTEGER NOT NULL, kind TEXT NOT NULL,
 		PRIMARY KEY (from_time, to_time, kind)
@@ -66,5 +71,7 @@ const identitiesOfClients = `
 		WHERE transport = 'streamable_http' AND calls > errors GROUP BY name;
 	INSERT INTO identity_signs SELECT name || '@;', 'reattached', '', sum(reopened), min(first_seen), max(last_seen) FROM clients
 		WHERE reopened > 0 GROUP BY name;
+	INSERT INTO totals SELECT transport, negotiated, last_seen / 86400000, sum(sessions + uses + reopened), sum(calls), sum(errors), sum(refusals)
+		FROM clients GROUP BY transport, negotiated, last_seen / 86400000;
 	INSERT INTO evicted SELECT transport, sessions, uses, reopened, calls, errors, refusals, failures, first_seen, last_seen, 0 FROM overflow;
 `

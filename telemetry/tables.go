@@ -54,6 +54,9 @@ func (s *fileStore) add(batch *content) error {
 	if err := s.addIdentities(tx, batch); err != nil {
 		return fmt.Errorf("write identities: %w", err)
 	}
+	if err := addTotals(tx, batch.totals); err != nil {
+		return fmt.Errorf("write totals: %w", err)
+	}
 	if err := addGaps(tx, batch.gaps); err != nil {
 		return fmt.Errorf("write gaps: %w", err)
 	}
@@ -174,7 +177,7 @@ func readContent(db *sql.DB, l limits) (*content, error) {
 		return nil, fmt.Errorf("it has schema version %d and this version of the bridge needs %d; a server brings it up to date when it starts", version, len(migrations))
 	}
 	c := newContent(l)
-	return c, errors.Join(readClients(tx, c), readOverflow(tx, c), readEvidence(tx, c), readIdentities(tx, c), readGaps(tx, c), readMeta(tx, c))
+	return c, errors.Join(readClients(tx, c), readOverflow(tx, c), readEvidence(tx, c), readIdentities(tx, c), readTotals(tx, c), readGaps(tx, c), readMeta(tx, c))
 }
 
 // each calls scan for every row of a query.

@@ -306,6 +306,7 @@ var pruneSQL = []string{
 	"DELETE FROM evidence WHERE last_seen < ?1",
 	"DELETE FROM evicted WHERE last_seen < ?1",
 	"DELETE FROM gaps WHERE to_time < ?1",
+	"DELETE FROM totals WHERE day < ?2",
 	"DELETE FROM identities WHERE last_seen < ?1",
 	"DELETE FROM identity_days WHERE day < ?2",
 	"DELETE FROM identity_days WHERE id NOT IN (SELECT id FROM identities)",

@@ -19,9 +19,8 @@ const maxTextEvidence = 10
 
 // WriteText writes r in at most 80 columns: the verdict, who breaks, why, what to do, and who speaks what. Times are relative
 // to GeneratedAt.
-func (r Report) WriteText(w io.Writer) error { return r.write(w, &printer{now: r.GeneratedAt}) }
-
-func (r Report) write(w io.Writer, p *printer) error {
+func (r Report) WriteText(w io.Writer, o *TextOptions) error {
+	p := &printer{now: r.GeneratedAt, colour: o != nil && o.Colour}
 	p.verdict(r)
 	p.identities(r)
 	p.reasons(r)
@@ -30,6 +29,11 @@ func (r Report) write(w io.Writer, p *printer) error {
 	p.evidence(r.Evidence)
 	_, err := w.Write(p.Bytes())
 	return err
+}
+
+// TextOptions change how a report is written as text; nil is the same as the zero value.
+type TextOptions struct {
+	Colour bool // for a terminal
 }
 
 type printer struct {

@@ -20,7 +20,7 @@ import (
 func text(t testing.TB, r telemetry.Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
+	if err := r.WriteText(&b, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -15,11 +14,6 @@ var verdictColour = map[Verdict]string{Ready: "32", Blocked: "31", Insufficient:
 
 // maxTextRows is how many identities a section of the text has; the JSON has all.
 const maxTextRows = 25
-
-// WriteTerminal writes r as WriteText does, with the verdict in colour.
-func (r Report) WriteTerminal(w io.Writer) error {
-	return r.write(w, &printer{now: r.GeneratedAt, colour: true})
-}
 
 // verdict says in the first lines what there is to know.
 func (p *printer) verdict(r Report) {

@@ -37,7 +37,7 @@ Exit codes: 0 ok, 2 usage, 4 no ledger, or one that cannot be read.`,
 			if output == "json" {
 				err = r.WriteJSON(cmd.OutOrStdout())
 			} else {
-				err = r.WriteText(cmd.OutOrStdout())
+				err = r.WriteText(cmd.OutOrStdout(), nil)
 			}
 			if err != nil {
 				return failed("write the report: %w", err)
