@@ -187,3 +187,26 @@ func TestFirstCharacter(t *testing.T) {
 		}
 	}
 }
+
+// A name is found however it is written, and not taken for absent because of its spelling.
+func TestGetOfEscapedNames(t *testing.T) {
+	tests := []struct{ obj, name, want string }{
+		{`{"a":1,"_meta":2}`, "_meta", "2"},
+		{`{"a":1,"\u005fmeta":2}`, "_meta", "2"},
+		{`{"a":"\n","\u005fmeta":2}`, "_meta", "2"},
+		{`{"a\/b":3}`, "a/b", "3"},
+		{`{"a":"x\\u005fmeta","b":1}`, "_meta", ""},
+		{`{"a":"_meta"}`, "_meta", ""},
+		{`{"a":{"_meta":1}}`, "_meta", ""},
+		{`{"a":"\n"}`, "_meta", ""},
+		{`{"q\"r":4}`, `q"r`, "4"},
+		{`{"n\nl":5}`, "n\nl", "5"},
+		{`{"":6}`, "", "6"},
+		{`{}`, "", ""},
+	}
+	for _, tt := range tests {
+		if got := string(jsonrpc.Get([]byte(tt.obj), tt.name)); got != tt.want {
+			t.Errorf("%s of %s: got %q, want %q", tt.name, tt.obj, got, tt.want)
+		}
+	}
+}

@@ -207,6 +207,17 @@ func FuzzEdit(f *testing.F) {
 		before := string(obj)
 		value := []byte(`[1.0, "v"]`)
 
+		var walked []byte // what Get returns by a shortcut where it can
+		jsonrpc.Members(obj, func(n string, v []byte) bool {
+			if n == name {
+				walked = v
+			}
+			return n != name
+		})
+		if got := jsonrpc.Get(obj, name); !bytes.Equal(got, walked) {
+			t.Fatalf("Get found %q, Members %q", got, walked)
+		}
+
 		set := jsonrpc.Set(obj, value, name)
 		if !checked(set) || !bytes.Equal(jsonrpc.Get(set, name), value) {
 			t.Fatalf("Set made %s", set)
