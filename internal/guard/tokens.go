@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// tokenPoll is how often the file of tokens is looked at, and so how long a token that was taken out is still good.
-const tokenPoll = 2 * time.Second
+// tokenPoll is how often the file of tokens is looked at. One that has changed is read the time after, unless it has changed again:
+// somebody may be in the middle of writing it. So a token that was taken out is good for twice as long.
+const tokenPoll = time.Second
 
 // maxTokenFile bounds the file of tokens, in bytes.
 const maxTokenFile = 4 << 20
@@ -79,13 +80,22 @@ func (t *Tokens) Watch(ctx context.Context) {
 	tick := time.NewTicker(tokenPoll)
 	defer tick.Stop()
 	bad := false
+	var seen stamp
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		changed, err := t.read()
+		now, err := t.stat()
+		if err == nil && now != seen {
+			seen = now
+			continue
+		}
+		changed := false
+		if err == nil {
+			changed, err = t.read()
+		}
 		switch {
 		case err != nil && !bad:
 			t.log.Error("file of tokens cannot be used; the tokens known so far stay good", "file", t.path, "err", err)
@@ -102,13 +112,20 @@ func (t *Tokens) count() int {
 	return len(t.by)
 }
 
+func (t *Tokens) stat() (stamp, error) {
+	info, err := os.Stat(t.path)
+	if err != nil {
+		return stamp{}, err
+	}
+	return stamp{info.ModTime(), info.Size()}, nil
+}
+
 // read reads the file if it has changed.
 func (t *Tokens) read() (changed bool, err error) {
-	info, err := os.Stat(t.path)
+	now, err := t.stat()
 	if err != nil {
 		return false, err
 	}
-	now := stamp{info.ModTime(), info.Size()}
 	t.mu.Lock()
 	same := t.by != nil && now == t.stamp
 	t.mu.Unlock()
