@@ -67,6 +67,7 @@ func afterDash(cmd *cobra.Command, args []string) error {
 
 // serve runs the bridge until a signal comes or a listener breaks.
 func serve(c *config, stdout io.Writer, log *slog.Logger, signals <-chan os.Signal) error {
+	paceHeap()
 	for _, name := range c.unknown {
 		log.Warn("environment variable is no setting", "name", name)
 	}

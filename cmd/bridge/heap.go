@@ -1,0 +1,64 @@
+package main
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+const (
+	leastHeap   = 48 << 20 // bytes; below it nothing is collected
+	defaultPace = 100      // percent, Go's own
+	mostPace    = 4000
+)
+
+// A heapPacer sets the pace of garbage collection after each collection: Go's own, but for a small heap. Go collects whenever
+// the heap has doubled, from 4 MiB on, and a bridge with few sessions keeps next to nothing between two calls: under load it
+// would collect some fifty times a second, which takes an eighth of its time.
+type heapPacer struct {
+	sample []metrics.Sample
+	pace   int // as set last
+}
+
+// paceHeap starts one, unless the operator has an opinion (GOGC or GOMEMLIMIT).
+func paceHeap() {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	c := &heapPacer{sample: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
+	c.adjust()
+	c.watch()
+}
+
+// watch calls adjust after each collection, in the runtime's goroutine for finalizers: what nobody holds is found by the first.
+func (c *heapPacer) watch() {
+	runtime.AddCleanup(new([16]byte), func(c *heapPacer) {
+		c.adjust()
+		c.watch()
+	}, c)
+}
+
+func (c *heapPacer) adjust() {
+	metrics.Read(c.sample)
+	live := c.sample[0].Value.Uint64()
+	pace := paceFor(live, live+c.sample[1].Value.Uint64()+c.sample[2].Value.Uint64())
+	// Setting it stops the world for a moment, so small changes are not worth it.
+	if diff := math.Abs(float64(pace - c.pace)); diff > float64(c.pace)/8 || pace == defaultPace && diff > 0 {
+		c.pace = pace
+		debug.SetGCPercent(pace)
+	}
+}
+
+// paceFor returns the percentage by which the heap may grow over live bytes: until it has leastHeap, and by Go's own at least. The
+// collector applies it to base, what it has to scan, stacks and globals included.
+func paceFor(live, base uint64) int {
+	switch {
+	case base == 0: // before the first collection
+		return mostPace
+	case live >= leastHeap:
+		return defaultPace
+	}
+	return int(min(max((leastHeap-live)*100/base, defaultPace), mostPace))
+}
