@@ -23,8 +23,9 @@ type Record struct {
 	Prev    string       `json:"prev"`             // SHA-256 of the line before, in hex; empty in the first one
 }
 
-// undoable returns the change that an undo takes back, which is the last that stands, and the document before it.
-func undoable(records []Record) (last *Record, before *State, err error) {
+// Undoable returns the change that an undo takes back, which is the last that stands, and the document before it, as far as they are in
+// the records. The error is ErrNothingToUndo.
+func Undoable(records []Record) (last *Record, before *State, err error) {
 	var standing []int // indexes of the changes that stand
 	for i := range records {
 		if records[i].Undoes == 0 {

@@ -75,6 +75,6 @@ It remembers who still speaks what, so that the old routes can be switched off w
 		SilenceUsage:  true,
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.AddCommand(serveCommand(), probeCommand(), reportCommand(), checkCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), probeCommand(), reportCommand(), retireCommand(), checkCommand(), versionCommand())
 	return cmd
 }
