@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"net/http"
 
 	"github.com/gorilla/mux"
@@ -14,7 +13,8 @@ import (
 //	GET /healthz        200 while the process serves; the body says whether the server answers
 //	GET /readyz         200, or 503 while the server does not answer and once Shutdown or Close was called
 //	GET /metrics        what docs/telemetry.md lists, in the text format of Prometheus or in OpenMetrics
-//	GET /admin/report   the ledger's report as JSON
+//	/admin/             the dashboard
+//	/admin/...          the admin API, which /admin/openapi.json describes
 //
 // Health is for everybody. The rest is served to the hosts of Options.AllowedHosts only, as the client routes are, so that no web
 // page can read it, and asks for the token of Options.AdminTokenFile; without one the listener must be a private one. /metrics is
@@ -25,30 +25,14 @@ func (b *Bridge) Admin() http.Handler {
 	get("/healthz", b.serveHealth)
 	get("/readyz", b.serveReady)
 	r.Handle("/metrics", b.metrics())
-	report := http.HandlerFunc(b.serveReport)
-	r.Handle("/admin/report", b.operators(byMethod{http.MethodGet: report, http.MethodHead: report}))
+	b.routeConsole(r)
 	if b.s.Profiles != nil {
 		r.PathPrefix("/debug/pprof/").Handler(b.operators(b.s.Profiles))
 	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /healthz, /readyz, /metrics and /admin/report"})
+		answer(w, r, http.StatusNotFound, note{Error: "nothing is served on this path; there are /admin/, /healthz, /readyz and /metrics"})
 	})
 	return normalised(r, "")
-}
-
-func (b *Bridge) serveReport(w http.ResponseWriter, _ *http.Request) {
-	report, err := b.ledger.Report()
-	var body bytes.Buffer
-	if err == nil {
-		err = report.WriteJSON(&body)
-	}
-	if err != nil {
-		b.s.Logger.Error("read the ledger", "err", err)
-		status(w, http.StatusInternalServerError, "the ledger cannot be read; the log says why")
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body.Bytes()) // nobody to tell: the client went away
 }
 
 // status writes {"status": text}.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -16,17 +17,28 @@ type retirement struct {
 	s       *settings
 	keeper  *retire.Keeper
 	fixed   bool                           // gone, whatever the document says: by configuration, or because the transport is not in this build
-	who     func(exchange.Client) []string // identities of the ledger that may be meant, the surest first; nil: nobody is known
+	who     func(exchange.Client) []string // identities of the ledger that may be meant, the surest first
 	observe func(exchange.Observation)
 }
 
 // openRetirement opens the state document and stands ready for the legacy routes.
 func (b *Bridge) openRetirement() (*retirement, error) {
-	k, err := retire.OpenKeeper(b.s.State, &retire.Options{Logger: b.s.Logger})
-	if err != nil {
+	t := &retirement{s: b.s, fixed: !LegacyBuilt || b.s.LegacyOff, who: b.ledger.IDs, observe: b.observe}
+	opened := make(chan struct{}) // closed when t can be asked: a step may be due at once
+	defer close(opened)
+	ready := func(ctx context.Context, target retire.Stage) (retire.Readiness, error) {
+		select {
+		case <-opened:
+			return b.ready(t, target)
+		case <-ctx.Done():
+			return retire.Readiness{}, context.Cause(ctx)
+		}
+	}
+	var err error
+	if t.keeper, err = retire.OpenKeeper(b.s.State, &retire.Options{Logger: b.s.Logger, Ready: ready}); err != nil {
 		return nil, fmt.Errorf("open the retirement state: %w", err)
 	}
-	return &retirement{s: b.s, keeper: k, fixed: !LegacyBuilt || b.s.LegacyOff, observe: b.observe}, nil
+	return t, nil
 }
 
 // Retirement returns the keeper of the stage of the HTTP+SSE routes. It is closed with the bridge. Where the routes are off by
@@ -87,7 +99,7 @@ func (t *retirement) decide(s *retire.State, p retire.Point, c exchange.Client, 
 
 func (t *retirement) ask(s *retire.State, p retire.Point, c exchange.Client, fresh bool) retire.Decision {
 	a := retire.Ask{Point: p, Fresh: fresh, Now: time.Now()}
-	if w := s.Active(a.Now); t.who != nil && (len(s.Exemptions) > 0 || w != nil && w.Percent > 0) {
+	if w := s.Active(a.Now); len(s.Exemptions) > 0 || w != nil && w.Percent > 0 {
 		c.Principal, _ = t.s.rules.of(c.Principal) // as the ledger knows it
 		a.IDs = t.who(c)                           // the rest needs no identity, and this is the hot path
 	}

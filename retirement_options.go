@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+
+	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
 // RetirementOptions say what clients of the HTTP+SSE routes are told and how their sessions end while the routes are
@@ -23,6 +25,10 @@ type RetirementOptions struct {
 	DrainTimeout  time.Duration // from the beginning of the stage drain until sessions that are still in use end; zero: 10 min
 	DrainSpread   time.Duration // over which the ends of sessions are spread in drain and gone; zero: 30 s
 
+	// Readiness is what the ledger's report must hold before a step past warn; nil: telemetry.DefaultPolicy. The exemptions of the
+	// state document count beside its own.
+	Readiness *telemetry.Policy
+
 	WarningHeader bool // writes Warning: 299 too, on every legacy response from announce on
 	Instructions  bool // appends the notice to the server's instructions, which models read, from warn on
 }
@@ -40,6 +46,11 @@ func (o *RetirementOptions) check() error {
 	for _, u := range []struct{ name, value string }{{"retirement docs", o.Docs}, {"retirement policy", o.Policy}} {
 		if err := checkPage(u.value); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", u.name, err))
+		}
+	}
+	if p := o.Readiness; p != nil {
+		if err := p.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("readiness policy: %w", err))
 		}
 	}
 	if o.GoneRedirect && !o.SameURLOff {
