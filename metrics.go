@@ -17,7 +17,7 @@ import (
 func (b *Bridge) openSignals() (*telemetry.Signals, error) {
 	o := b.s.Signals
 	o.Logger, o.Version = b.s.Logger, b.s.Version
-	o.Report = b.ledger.Report
+	o.Report, o.IDs = b.ledger.Report, b.ledger.IDs
 	o.UpstreamTransport = transportOf(b.up)
 	o.Retirement = b.retirement.shown
 	return telemetry.NewSignals(&o)

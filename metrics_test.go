@@ -117,7 +117,7 @@ func TestMetrics(t *testing.T) {
 			`mcp_bridge_bound_reached_total{bound="max_sessions",transport="streamable_http"} 1`,
 			`mcp_bridge_bound_reached_total{bound="leases"} 1`,
 			`mcp_bridge_requests_refused_total{reason="too_many_sessions",transport="streamable_http"} 1`,
-			`mcp_bridge_upgrade_evidence_total{kind="requested_revision"} 1`,
+			`mcp_bridge_upgrade_evidence_total{kind="requested"} 1`,
 			`mcp_bridge_deprecated_surface_requested{protocol_version="2025-11-25",removal_date="",surface="http_sse"} 1`,
 			`mcp_bridge_retirement_stage{stage="open"} 1`,
 			`mcp_bridge_retirement_ready{target_stage="gone"} 0`,

@@ -68,7 +68,33 @@ func (s *Signals) logOpened(ctx context.Context, l *leg, c *exchange.Client, nam
 	s.o.Logger.LogAttrs(ctx, slog.LevelInfo, message, append([]slog.Attr{
 		slog.String("event", event), s.number(ctx), slog.String("session", short(c.Session)), slog.String("transport", c.Transport),
 		slog.String("revision", l.revision), slog.String("requested", clean(c.Requested)), slog.String("client", name), slog.String("outcome", result),
-	}, s.deprecated()...)...)
+	}, append(s.deprecated(), s.who(c)...)...)...)
+}
+
+// logEvidence tells of a sign that a client gives by beginning a legacy session.
+func (s *Signals) logEvidence(ctx context.Context, sign string, c *exchange.Client) {
+	s.o.Logger.LogAttrs(ctx, slog.LevelInfo, evidenceMessage, append([]slog.Attr{
+		slog.String("event", EventEvidence), s.number(ctx), slog.String("session", short(c.Session)), slog.String("transport", c.Transport),
+		slog.String("revision", revisionLabel(c.Requested)), slog.String("kind", sign),
+	}, append(s.deprecated(), s.who(c)...)...)...)
+}
+
+const evidenceMessage = "a client on the legacy route shows that it could do without it"
+
+// who is the identity of a client and its class, as far as they are known.
+func (s *Signals) who(c *exchange.Client) []slog.Attr {
+	if s.o.IDs == nil {
+		return nil
+	}
+	ids := s.o.IDs(*c)
+	if len(ids) == 0 {
+		return nil
+	}
+	a := []slog.Attr{slog.String("identity", ids[0])}
+	if class, ok := s.ledger.class(ids); ok {
+		a = append(a, slog.String("class", string(class)))
+	}
+	return a
 }
 
 func (s *Signals) logClosed(ctx context.Context, c *servedSession, fault string) {
@@ -120,7 +146,7 @@ func (s *Signals) logObservation(o exchange.Observation) {
 	case o.Kind == exchange.SeenReattached:
 		event, message = EventReattached, "a client that lost its legacy stream has its session again"
 	case o.Kind == exchange.SeenDiscover, o.Kind == exchange.SeenVersionHeader:
-		event, message = EventEvidence, "a client on the legacy route shows that it could do without it"
+		event, message = EventEvidence, evidenceMessage
 	case o.Kind == exchange.SeenSameURL:
 		level, event, message = slog.LevelDebug, EventSameURL, "Streamable HTTP on the legacy URL" // one per request of a stateless client
 	default:
@@ -137,6 +163,7 @@ func (s *Signals) logObservation(o exchange.Observation) {
 	}
 	if o.Transport == exchange.HTTPSSE {
 		attrs = append(attrs, s.deprecated()...)
+		attrs = append(attrs, s.who(&exchange.Client{Info: o.Info, Transport: o.Transport, Session: o.Session, Addr: o.Addr, UserAgent: o.UserAgent})...)
 	}
 	s.o.Logger.LogAttrs(context.Background(), level, message, attrs...)
 }

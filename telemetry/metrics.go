@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcp-dualstack/bridge/exchange"
 )
 
 // Defaults of SignalOptions.
@@ -47,6 +49,9 @@ type SignalOptions struct {
 	Report func() (Report, error)
 	// Retirement is what the gauges of the stage come from; nil: the stage is open and nobody has ever changed it.
 	Retirement func() Retirement
+
+	// IDs are the ids of the identities that a client may be, the surest first, for the log; nil: nobody is known.
+	IDs func(exchange.Client) []string
 
 	// Export sends metrics and traces elsewhere, beside the handler.
 	Export Export

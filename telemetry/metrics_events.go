@@ -131,8 +131,10 @@ func (s *Signals) Observe(o exchange.Observation) {
 		e.dropped.Add(ctx, 1, with(labelReason.String(dropReason(o.Detail)), transport))
 	case exchange.SeenBound:
 		s.Bound(o.Transport, o.Detail)
-	case exchange.SeenDiscover, exchange.SeenVersionHeader:
-		e.evidence.Add(ctx, 1, with(labelKind.String(o.Kind)))
+	case exchange.SeenDiscover:
+		e.evidence.Add(ctx, 1, with(labelKind.String(SignDiscover)))
+	case exchange.SeenVersionHeader:
+		e.evidence.Add(ctx, 1, with(labelKind.String(SignVersion)))
 	case exchange.SeenSameURL:
 		e.sameURL.Add(ctx, 1, with(labelRevision.String(revisionLabel(o.Version))))
 	case exchange.SeenWouldRefuse:

@@ -26,9 +26,10 @@ const (
 // SignalOptions.ReportEvery.
 type ledgerView struct {
 	mu      sync.Mutex
-	at      time.Time // when it was made; zero: never
-	report  *Report   // nil: there has been none
-	namesAt time.Time // when the ledger is looked at for names again
+	at      time.Time        // when it was made; zero: never
+	report  *Report          // nil: there has been none
+	classes map[string]Class // of that report's identities, by id
+	namesAt time.Time        // when the ledger is looked at for names again
 	wait    time.Duration
 }
 
@@ -48,6 +49,8 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 	ready := gauge("mcp.bridge.retirement.ready", "", "1 if the stage can be stepped to, 0 if somebody breaks, -1 if that cannot be told.")
 	blockers := gauge("mcp.bridge.retirement.blockers", "", "Reasons of the verdict, blockers and doubts, by code.")
 	identities := gauge("mcp.bridge.ledger.identities", "", "Identities in the ledger, by kind.")
+	overflow, overflowErr := m.Int64ObservableCounter("mcp.bridge.ledger.overflow", metric.WithDescription("Conversations that the ledger had no room to count by client."))
+	errs = append(errs, overflowErr)
 	flushed := gauge("mcp.bridge.ledger.last_flush.timestamp", "s", "When the ledger was last written, in Unix time.")
 	exempt := gauge("mcp.bridge.legacy.exempt_refused", "", "Exempt identities that were refused over HTTP+SSE all the same.")
 	ratio, err := m.Float64ObservableGauge("mcp.bridge.legacy.traffic", metric.WithUnit("1"), metric.WithDescription("Share of HTTP+SSE in the calls of the quiet period, 0 to 1."))
@@ -68,11 +71,14 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 		o.ObserveInt64(ready, verdictValue(r.Verdict), with(labelTarget.String(stageLabel(r.Target))))
 		o.ObserveFloat64(ratio, r.Window.Share)
 		o.ObserveInt64(exempt, exemptRefused(r))
+		for _, t := range r.Observation.Overflow {
+			o.ObserveInt64(overflow, t.Sessions+t.Uses+t.Reopened, with(labelTransport.String(transportLabel(t.Transport))))
+		}
 		if !r.Observation.LastFlush.IsZero() {
 			o.ObserveInt64(flushed, r.Observation.LastFlush.Unix())
 		}
 		return nil
-	}, legacy, lastSeen, ready, blockers, identities, flushed, exempt, ratio)
+	}, legacy, lastSeen, ready, blockers, identities, overflow, flushed, exempt, ratio)
 	return err
 }
 
@@ -100,6 +106,10 @@ func (s *Signals) view() *Report {
 		return v.report
 	}
 	v.report = &r
+	v.classes = make(map[string]Class, len(r.Identities))
+	for i := range r.Identities {
+		v.classes[r.Identities[i].ID] = r.Identities[i].Class
+	}
 	s.learnLedger(&r)
 	if !now.Before(v.namesAt) {
 		v.wait = min(max(2*v.wait, namesFirst), namesInterval)
@@ -107,6 +117,18 @@ func (s *Signals) view() *Report {
 		s.admitNames(&r)
 	}
 	return v.report
+}
+
+// class returns the class of the first of the ids that the last report knows.
+func (v *ledgerView) class(ids []string) (Class, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range ids {
+		if c, ok := v.classes[id]; ok {
+			return c, true
+		}
+	}
+	return "", false
 }
 
 // learnLedger takes from the ledger what was used over HTTP+SSE before this program began.

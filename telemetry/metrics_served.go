@@ -79,15 +79,26 @@ func (s *Signals) opened(ctx context.Context, l *leg, c *exchange.Client, outcom
 	name, _, _ := readInfo(c.Info)
 	s.events.opened.Add(ctx, 1, with(labelTransport.String(l.transport), labelRevision.String(l.revision),
 		labelClient.String(s.names.has(name)), labelOutcome.String(result)))
-	if c.Transport == exchange.HTTPSSE {
-		s.logOpened(ctx, l, c, name, result)
+	if c.Transport != exchange.HTTPSSE {
+		return
 	}
-	if c.Transport == exchange.HTTPSSE && outcome == outcomeOK {
-		s.surface.use(c.Revision)
-		if after20241105(c.Requested) {
-			s.events.evidence.Add(ctx, 1, with(labelKind.String("requested_revision")))
-		}
+	s.logOpened(ctx, l, c, name, result)
+	if outcome != outcomeOK {
+		return
 	}
+	s.surface.use(c.Revision)
+	switch {
+	case c.Reopened:
+		s.evidence(ctx, SignReattached, c)
+	case after20241105(c.Requested):
+		s.evidence(ctx, SignRequested, c)
+	}
+}
+
+// evidence counts and logs a sign that a client gives by beginning a legacy session.
+func (s *Signals) evidence(ctx context.Context, sign string, c *exchange.Client) {
+	s.events.evidence.Add(ctx, 1, with(labelKind.String(sign)))
+	s.logEvidence(ctx, sign, c)
 }
 
 // after20241105 reports whether a revision as sent shows that the client's library knows more than HTTP+SSE (retirement.md 2.1).

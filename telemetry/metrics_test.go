@@ -447,7 +447,7 @@ func TestGauges(t *testing.T) {
 		`mcp_bridge_requests_refused_total{reason="x",transport="http_sse"}`:                                                  1,
 		`mcp_bridge_bound_reached_total{bound="x",transport="http_sse"}`:                                                      1,
 		`mcp_bridge_upgrade_evidence_total{kind="discover"}`:                                                                  1,
-		`mcp_bridge_upgrade_evidence_total{kind="requested_revision"}`:                                                        1,
+		`mcp_bridge_upgrade_evidence_total{kind="requested"}`:                                                                 1,
 		`mcp_bridge_same_url_upgrades_total{protocol_version="none"}`:                                                         1,
 		`mcp_bridge_observations_total{kind="reattached",transport="http_sse"}`:                                               1,
 		`mcp_bridge_deprecated_surface_requested{protocol_version="2025-11-25",removal_date="2027-01-15",surface="http_sse"}`: 1,
