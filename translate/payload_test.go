@@ -3,7 +3,9 @@ package translate
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -313,6 +315,46 @@ func FuzzResults(f *testing.F) {
 	})
 }
 
+// TestCostIsLinear: what a large message of many parts costs grows as it does, not as its square.
+func TestCostIsLinear(t *testing.T) {
+	const parts = 4000
+	list := func(part string) string { return strings.Repeat(part+",", parts) + part }
+	fields := func(field string) string {
+		var all []string
+		for i := range parts {
+			all = append(all, fmt.Sprintf(`"f%d":%s`, i, field))
+		}
+		return strings.Join(all, ",")
+	}
+	for _, tc := range []struct{ name, method, in string }{
+		{"T1", "tools/call", `{"content":[` + list(audioB) + `]}`},
+		{"T2", "tools/call", `{"content":[` + list(linkB) + `]}`},
+		{"T3", "tools/call", `{"content":[` + list(videoB) + `]}`},
+		{"T4", "tools/list", `{"tools":[` + list(`{"name":"a","outputSchema":true,"execution":{}}`) + `]}`},
+		{"prompt", "prompts/get", `{"messages":[` + list(`{"role":"user","content":`+audioB+`}`) + `]}`},
+		{"T10", "elicitation/create", `{"requestedSchema":{"type":"object","properties":{` + fields(`{"type":"string","oneOf":[{"const":"x"}]}`) + `}}}`},
+		{"T11", "sampling/createMessage", `{"messages":[{"role":"user","content":[` + list(textB) + `]}]}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, in := payloadFor(negotiate.Rev20241105, negotiate.Rev20251125), []byte(tc.in)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if strings.Contains(tc.method, "create") {
+				out, ok := p.question(tc.method, in)
+				if same(out, in) || !ok {
+					t.Errorf("nothing changed, or %v", ok)
+				}
+			} else if same(p.result(tc.method, in), in) {
+				t.Error("nothing changed")
+			}
+			runtime.ReadMemStats(&after)
+			if got, most := after.TotalAlloc-before.TotalAlloc, uint64(60*len(in)); got > most {
+				t.Errorf("got %d bytes for %d, want at most %d", got, len(in), most)
+			}
+		})
+	}
+}
+
 func BenchmarkResults(b *testing.B) {
 	sizes := []struct {
 		name  string
@@ -356,6 +398,30 @@ func BenchmarkResults(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				p.result("resources/read", in)
+			}
+		})
+		described := `"description":"` + filler + `"`
+		for _, tc := range []struct{ name, method, params string }{
+			{"T10", "elicitation/create", `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string",` + described + `},` +
+				`"b":{"type":"string","oneOf":[{"const":"x","title":"X"},{"const":"y"}]}}}}`},
+			{"T11", "sampling/createMessage", `{"messages":[{"role":"user","content":[` + wide(textB, size.bytes) + `]}],"maxTokens":9}`},
+			{"question identity", "sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"` + filler + `"}}],"maxTokens":9}`},
+		} {
+			b.Run(tc.name+"/"+size.name, func(b *testing.B) {
+				p, in := payloadFor(negotiate.Rev20250618, negotiate.Rev20251125), []byte(tc.params)
+				b.SetBytes(int64(len(in)))
+				b.ReportAllocs()
+				for b.Loop() {
+					p.question(tc.method, in)
+				}
+			})
+		}
+		b.Run("T12/"+size.name, func(b *testing.B) {
+			in := []byte(`{"mode":"url","url":"https://a.test/","message":"` + filler + `"}`)
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			for b.Loop() {
+				withElicitationID(in)
 			}
 		})
 	}

@@ -34,12 +34,15 @@ func (p *payload) samplingMessage(m []byte) []byte {
 	case p.client.Has(negotiate.SamplingTools):
 		return setChanged(m, mapElements(old, p.samplingBlock), old, "content")
 	}
+	frame := jsonrpc.Set(m, []byte("0"), "content") // m may be large, and is read once
 	var out []byte
 	jsonrpc.Elements(old, func(b []byte) bool {
-		if out != nil {
+		if out == nil {
+			out = make([]byte, 0, len(m)+len(frame))
+		} else {
 			out = append(out, ',')
 		}
-		out = append(out, jsonrpc.Set(m, p.samplingBlock(b), "content")...)
+		out = append(out, jsonrpc.Set(frame, p.samplingBlock(b), "content")...)
 		return true
 	})
 	return out
@@ -53,17 +56,15 @@ func untitledForm(params []byte) (out []byte, ok bool) {
 		return params, true
 	}
 	ok = true
-	jsonrpc.Members(jsonrpc.Get(schema, "properties"), func(name string, field []byte) bool {
-		if is(jsonrpc.Get(field, "type"), "array") {
-			ok = false
-			return false
-		}
-		if plain := untitledField(field); !same(plain, field) {
-			params = jsonrpc.Set(params, plain, "requestedSchema", "properties", name)
-		}
-		return true
+	fields := jsonrpc.Get(schema, "properties")
+	plain := mapMembers(fields, func(field []byte) []byte {
+		ok = ok && !is(jsonrpc.Get(field, "type"), "array")
+		return untitledField(field)
 	})
-	return params, ok
+	if !ok || same(plain, fields) {
+		return params, ok
+	}
+	return jsonrpc.Set(params, plain, "requestedSchema", "properties"), true
 }
 
 // untitledField returns a TitledSingleSelectEnumSchema as an EnumSchema of 2025-06-18; other fields as they are.

@@ -43,6 +43,32 @@ func mapElements(arr []byte, f func(e []byte) []byte) []byte {
 	return append(out, arr[done:]...)
 }
 
+// mapMembers returns obj with what f makes of each member's value in its place. What is not an object comes back as it was.
+func mapMembers(obj []byte, f func(v []byte) []byte) []byte {
+	var out []byte // nil as long as nothing has changed
+	done := 0      // where the value before ended, in out too
+	jsonrpc.Members(obj, func(_ string, v []byte) bool {
+		r := f(v)
+		if same(r, v) {
+			return true
+		}
+		start := done
+		for &obj[start] != &v[0] { // a value is a part of obj
+			start++
+		}
+		if out == nil {
+			out = make([]byte, 0, len(obj)+len(r))
+		}
+		out = append(append(out, obj[done:start]...), r...)
+		done = start + len(v)
+		return true
+	})
+	if out == nil {
+		return obj
+	}
+	return append(out, obj[done:]...)
+}
+
 // isBetween reports whether c can stand between the elements of an array.
 func isBetween(c byte) bool {
 	switch c {
