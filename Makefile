@@ -11,7 +11,7 @@ FUZZTIME    ?= 5s
 BENCHTIME   ?= 1s
 COUNT       ?= 1
 
-.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams retirement load load-full clean
+.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams retirement load load-full browser clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ load: ## calls/s, CPU and memory beside nginx, a bare proxy and the floor; some 
 
 load-full: ## every row of docs/performance.md; a quarter of an hour on a quiet machine, goes on where it stopped
 	test/load/ci -full
+
+browser: ## the dashboard in headless Chromium; needs node, npm and Debian's chromium
+	test/browser/ci
 
 clean: ## remove what was built and the caches of the tests
 	rm -rf bin .cache

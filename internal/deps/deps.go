@@ -8,6 +8,8 @@ import (
 	_ "github.com/coreos/go-oidc/v3/oidc"
 	_ "github.com/fsnotify/fsnotify"
 	_ "github.com/go-jose/go-jose/v4/jwt"
+	_ "github.com/modelcontextprotocol/go-sdk/auth"
+	_ "github.com/modelcontextprotocol/go-sdk/oauthex"
 	_ "github.com/pires/go-proxyproto"
 	_ "github.com/prometheus/client_golang/prometheus/promhttp"
 	_ "github.com/prometheus/client_golang/prometheus/testutil"
@@ -28,6 +30,4 @@ import (
 	_ "go.opentelemetry.io/otel/trace"
 	_ "golang.org/x/oauth2"
 	_ "golang.org/x/time/rate"
-	_ "github.com/modelcontextprotocol/go-sdk/auth"
-	_ "github.com/modelcontextprotocol/go-sdk/oauthex"
 )

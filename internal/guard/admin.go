@@ -58,15 +58,18 @@ func (s *Secret) read() error {
 	return nil
 }
 
-// Handler returns next for those who send the token. Others are refused with 401. A file that cannot be read any more
+// Handler returns next for those who send the token, as a bearer token or as the password of any user (RFC 7617). Others are refused with 401. A file that cannot be read any more
 // leaves the token as it was.
 func (s *Secret) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = s.read() // the old one stays good: who broke the file can mend it
 		text, ok := bearer(r.Header["Authorization"])
+		if !ok {
+			_, text, ok = r.BasicAuth() // what browsers can send
+		}
 		if !ok || !s.is(text) {
-			(&refusal{status: http.StatusUnauthorized, reason: ReasonAdmin, challenge: `Bearer realm="admin"`,
-				message: "send Authorization: Bearer TOKEN with the token of the operators (--admin-token-file)"}).write(w)
+			(&refusal{status: http.StatusUnauthorized, reason: ReasonAdmin, challenge: `Basic realm="admin", charset="UTF-8", Bearer realm="admin"`,
+				message: "send Authorization: Bearer TOKEN with the token of the operators (--admin-token-file), or that as the password of any user"}).write(w)
 			return
 		}
 		next.ServeHTTP(w, r)
