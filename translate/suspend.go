@@ -266,7 +266,9 @@ func isBusy(err error) bool {
 func (s *suspendSession) once(ctx context.Context, a attempt, v *visit) (exchange.Response, error) {
 	s.raise(ctx, v)
 	c := newCall(ctx, s.s, s, a.req)
-	c.urls = a.urls
+	if c.urls = a.urls; c.urls != nil && c.affinity != nil {
+		c.affinity.Want = c.urls.session
+	}
 	if c.journal = a.journal; c.journal != nil {
 		c.round = c.journal.round
 	}

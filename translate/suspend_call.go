@@ -31,8 +31,9 @@ type call struct {
 	began     time.Time
 	ctx       context.Context // of this running exchange; its end cancels the server's call
 	cancel    context.CancelCauseFunc
-	urls      *urlState // not nil when the call is made again after URLs have been visited
-	journal   *journal  // not nil for a tool that is run again in each round
+	urls      *urlState          // not nil when the call is made again after URLs have been visited
+	journal   *journal           // not nil for a tool that is run again in each round
+	affinity  *exchange.Affinity // not nil where the server may ask for URLs to be visited
 
 	state   callState
 	round   uint64 // of the newest token
@@ -57,6 +58,10 @@ func newCall(ctx context.Context, s *suspender, sess *suspendSession, req exchan
 	c := &call{s: s, sess: sess, principal: sess.principal, method: req.Method, params: req.Params, began: time.Now()}
 	rand.Read(c.id[:]) // never fails
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if sess.declared.url {
+		c.affinity = &exchange.Affinity{}
+		c.ctx = exchange.WithAffinity(c.ctx, c.affinity)
+	}
 	return c
 }
 

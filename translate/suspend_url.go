@@ -15,13 +15,15 @@ type urlState struct {
 	attempts int
 	asked    bool     // the client was asked, so it has to answer; otherwise it has accepted before
 	ids      []string // elicitationId of each URL, in the order of the keys
+	session  string   // of the server's, that asked for them (exchange.Affinity); empty: it has no name
 	accepted bool     // by the request that is being served
 }
 
-// encode returns u as {"n":attempts,"asked":bool,"ids":[...]}.
+// encode returns u as {"n":attempts,"asked":bool,"s":session,"ids":[...]}.
 func (u *urlState) encode() []byte {
 	out := strconv.AppendInt([]byte(`{"n":`), int64(u.attempts), 10)
 	out = strconv.AppendBool(append(out, `,"asked":`...), u.asked)
+	out = append(append(out, `,"s":`...), jsonrpc.Quote(u.session)...)
 	out = append(out, `,"ids":[`...)
 	for i, id := range u.ids {
 		if i > 0 {
@@ -35,6 +37,7 @@ func (u *urlState) encode() []byte {
 func readURLState(raw []byte) *urlState {
 	u := &urlState{asked: string(jsonrpc.Get(raw, "asked")) == "true"}
 	u.attempts, _ = strconv.Atoi(string(jsonrpc.Get(raw, "n")))
+	u.session, _ = jsonrpc.String(jsonrpc.Get(raw, "s"))
 	jsonrpc.Elements(jsonrpc.Get(raw, "ids"), func(v []byte) bool {
 		id, _ := jsonrpc.String(v)
 		u.ids = append(u.ids, id)
@@ -63,6 +66,9 @@ func readElicitations(e *exchange.Error) (qs []*question, ids []string) {
 func (c *call) urlRequired(e *exchange.Error, v *visit) (exchange.Response, error) {
 	qs, ids := readElicitations(e)
 	u := &urlState{attempts: 1, asked: true, ids: ids}
+	if c.affinity != nil {
+		u.session = c.affinity.Served
+	}
 	if c.urls != nil {
 		u.attempts = c.urls.attempts + 1
 		u.asked = !c.urls.accepted || !sameIDs(c.urls.ids, ids)

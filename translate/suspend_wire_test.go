@@ -276,3 +276,72 @@ func TestWireLogLevel(t *testing.T) {
 		equal(t, "told", strings.Join(told(d.back), " "), `notifications/message {"level":"error","data":"loud"}`)
 	})
 }
+
+// A server that wants a URL to be visited remembers it in the session in which it said so: the retry goes there, though another
+// session was used last, and as soon as the server has reported the visit (translation.md 7.6).
+func TestWireURLVisited(t *testing.T) {
+	onWire(t, func(t *testing.T, c *child, d *desk) {
+		d.caps = `{"elicitation":{"url":{}}}`
+		var asked net.Conn
+		wait := make(chan struct{})
+		c.on = func(conn net.Conn, m *jsonrpc.Message) {
+			switch {
+			case m.Method != "tools/call":
+			case is(m, "wait"):
+				id := string(m.ID)
+				go func() {
+					<-wait
+					say(conn, `{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
+				}()
+			case asked == nil:
+				asked = conn
+				say(conn, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://a.example/e","message":"Go"}]}}}`, m.ID)
+			default:
+				say(conn, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%v"}]}}`, m.ID, conn == asked)
+			}
+		}
+		// Two sessions: one asks for the URL while the other is in use, and goes back to the pool before it.
+		first := make(chan string, 1)
+		go func() { first <- d.show("tools/call", `{"name":"wait"}`) }()
+		c.read()
+		r := d.round("tools/call", deploy)
+		close(wait)
+		<-first
+		time.AfterFunc(time.Second, func() {
+			say(asked, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`)
+		})
+		start := time.Now()
+		got := d.show("tools/call", r.retry(deploy, `{"1.1":{"action":"accept"}}`))
+		equal(t, "on the session that asked", textOf(got), "true")
+		equal(t, "time", time.Since(start), time.Second)
+	})
+}
+
+// is reports whether m is a call of the tool.
+func is(m *jsonrpc.Message, tool string) bool {
+	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
+	return name == tool
+}
+
+// A session that has ended is no need: the retry goes to another one.
+func TestWireURLVisitedAfterTheSession(t *testing.T) {
+	onWire(t, func(t *testing.T, c *child, d *desk) {
+		d.caps = `{"elicitation":{"url":{}}}`
+		refused := false
+		c.on = func(conn net.Conn, m *jsonrpc.Message) {
+			if m.Method != "tools/call" {
+				return
+			}
+			if refused {
+				say(conn, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"linked"}]}}`, m.ID)
+				return
+			}
+			refused = true
+			say(conn, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://a.example/e","message":"Go"}]}}}`, m.ID)
+			time.AfterFunc(time.Second, func() { conn.Close() })
+		}
+		r := d.round("tools/call", deploy)
+		time.Sleep(time.Minute)
+		equal(t, "text", textOf(d.show("tools/call", r.retry(deploy, `{"1.1":{"action":"accept"}}`))), "linked")
+	})
+}

@@ -162,7 +162,7 @@ func (s *pooled) once(ctx context.Context, req exchange.Request, back exchange.P
 // callAlone makes a call on a session of its own, for a further page of a list on the one that made the page before.
 func (s *pooled) callAlone(ctx context.Context, key poolKey, req exchange.Request, back exchange.Peer, level int) (exchange.Response, error) {
 	req, want := unseal(req)
-	m, err := s.p.acquire(ctx, key, want, s.auth)
+	m, err := s.p.acquireNear(ctx, key, want, s.auth)
 	if errors.Is(err, errMemberGone) {
 		return exchange.Response{Error: jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the cursor has expired; start the list over")}, nil
 	}
