@@ -400,12 +400,13 @@ func exercise(t testing.TB, s *telemetry.Signals) {
 // full are signals with everything to show.
 func full(t testing.TB) *telemetry.Signals {
 	return newSignals(t, &telemetry.SignalOptions{
-		Version: "1.2.3",
+		Version:           "1.2.3",
+		UpstreamTransport: func() string { return exchange.StreamableHTTP },
 		Report: func() (telemetry.Report, error) {
 			now := time.Now()
 			return telemetry.Report{
 				GeneratedAt: now, Verdict: telemetry.Blocked, Target: "gone", Window: telemetry.Window{Share: 0.25},
-				Observation: telemetry.Observation{LastFlush: now},
+				Observation: telemetry.Observation{LastFlush: now, Overflow: []telemetry.Total{{Transport: exchange.HTTPSSE, Counts: telemetry.Counts{Sessions: 3}}}},
 				Clients:     []telemetry.Client{{Name: "c", Transport: exchange.HTTPSSE, LastSeen: now}},
 				Identities: []telemetry.Identity{{Kind: telemetry.KindClient, Class: telemetry.ClassUnknown, ExemptUntil: now.Add(time.Hour),
 					Window: telemetry.Counts{Calls: 1, Refusals: 1}}},
@@ -436,6 +437,7 @@ func TestGauges(t *testing.T) {
 		`mcp_bridge_legacy_identities{class="unknown"}`:                                                                       1,
 		`mcp_bridge_legacy_identities{class="cannot"}`:                                                                        0,
 		`mcp_bridge_legacy_traffic_ratio`:                                                                                     0.25,
+		`mcp_bridge_ledger_overflow_total{transport="http_sse"}`:                                                              3,
 		`mcp_bridge_legacy_exempt_refused`:                                                                                    1,
 		`mcp_bridge_ledger_identities{kind="client"}`:                                                                         1,
 		`mcp_bridge_tombstone_sessions_total`:                                                                                 1,
