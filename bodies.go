@@ -99,8 +99,9 @@ func (b *Bridge) reached(r *http.Request, bound string) {
 	})
 }
 
-// quotas returns next with bounds on what lasts longer than the HTTP exchange it came with: large params, which the server may
-// work at for long, and the calls of one caller on the legacy stream, whose POSTs are answered at once.
+// quotas returns next with a count of what lasts longer than the HTTP exchange it came with: large params, which the server may
+// work at for long and which leave less room for further bodies, and the calls of one caller on the legacy stream, whose POSTs
+// are answered at once.
 func (b *Bridge) quotas(next exchange.Handler) exchange.Handler {
 	return &quotaHandler{next: next, held: b.held, calls: newCounts(b.s.PrincipalLimit.Calls), observe: b.observe}
 }
@@ -136,10 +137,7 @@ func (s *quotaSession) Call(ctx context.Context, req exchange.Request, back exch
 		defer s.h.calls.leave(s.c.Principal)
 	}
 	if n := int64(len(req.Params)); n >= countedParams {
-		if !s.h.held.Take(n) {
-			s.reached(boundBodies)
-			return exchange.Response{}, errFull
-		}
+		s.h.held.Hold(n) // who comes next finds less room
 		defer s.h.held.Give(n)
 	}
 	return s.Session.Call(ctx, req, back)

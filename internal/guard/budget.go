@@ -20,6 +20,9 @@ func (b *Budget) Take(n int64) bool {
 	return false
 }
 
+// Hold takes n bytes whether there are so many left or not: they are there already.
+func (b *Budget) Hold(n int64) { b.used.Add(n) }
+
 // Give gives n bytes back.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
