@@ -28,6 +28,8 @@ type HTTPOptions struct {
 	// sent in place of the bridge's own credentials, and a 401 or 403 is told with its challenge (translation.md 13).
 	PassThrough bool
 
+	MaxCallers int // in pass-through mode: whose view of the server is remembered; 0: 1024
+
 	CAFile string                                // PEM certificates that are trusted beside the system's
 	TLS    *tls.Config                           // nil: Go's defaults
 	Proxy  func(*http.Request) (*url.URL, error) // nil: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say
@@ -63,6 +65,7 @@ func (o *HTTPOptions) withDefaults() *HTTPOptions {
 	def(&d.IdleTimeout, 4*time.Second)
 	def(&d.MaxPosts, 256)
 	def(&d.MaxTools, 4096)
+	def(&d.MaxCallers, 1024)
 	return &d
 }
 
@@ -136,8 +139,13 @@ func newTransport(o *HTTPOptions) (*http.Transport, error) {
 		MaxIdleConnsPerHost: 64,
 		MaxConnsPerHost:     o.MaxConns,
 		IdleConnTimeout:     o.IdleTimeout,
+
+		MaxResponseHeaderBytes: maxHeaderBytes,
 	}, nil
 }
+
+// maxHeaderBytes bounds the header of a response.
+const maxHeaderBytes = 1 << 20
 
 func trust(conf *tls.Config, file string) error {
 	pem, err := os.ReadFile(file)

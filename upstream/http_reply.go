@@ -76,6 +76,9 @@ func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) err
 		e.count++
 		if ev.HasID {
 			e.lastID = ev.ID
+			if len(ev.ID) > maxEventID {
+				e.lastID = "" // it would not fit into a header
+			}
 		}
 		if ev.Retry > 0 {
 			e.retry = ev.Retry
@@ -94,6 +97,9 @@ func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) err
 		}
 	}
 }
+
+// maxEventID bounds the id of an event by which a stream is resumed, in bytes.
+const maxEventID = 4 << 10
 
 // drainFor bounds how long a response that has said everything is read to its end, so that its connection can be used
 // again.

@@ -22,7 +22,10 @@ func (l *leg) statusFailure(resp *http.Response) *exchange.Failure {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		f.Reason = exchange.ReasonAuth
 		if l.o.PassThrough {
-			f.Status, f.Challenge = resp.StatusCode, resp.Header.Get("Www-Authenticate")
+			f.Status = resp.StatusCode
+			if c := resp.Header.Get("Www-Authenticate"); len(c) <= maxChallengeBytes {
+				f.Challenge = c
+			}
 		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
 		f.Reason, f.RetryAfter = exchange.ReasonBusy, retryAfter(resp.Header.Get("Retry-After"))
@@ -34,6 +37,9 @@ func (l *leg) statusFailure(resp *http.Response) *exchange.Failure {
 	}
 	return f
 }
+
+// maxChallengeBytes bounds what is passed on of a WWW-Authenticate field.
+const maxChallengeBytes = 8 << 10
 
 // A statusError is the cause of a failure that an HTTP status stands for.
 type statusError struct {

@@ -97,6 +97,9 @@ func (o *Options) Validate() error {
 	if o.Sharing == "shared" && !o.Stateless {
 		errs = append(errs, errors.New("sharing \"shared\" needs the server to be declared stateless"))
 	}
+	if o.Sharing == "shared" && o.HTTP != nil && o.HTTP.PassThrough {
+		errs = append(errs, errors.New("sharing \"shared\" cannot be with pass-through: one client's credentials would serve all"))
+	}
 	if o.StaticRoots != nil && !jsonrpc.IsArray(o.StaticRoots) {
 		errs = append(errs, errors.New("static roots are no JSON array"))
 	}

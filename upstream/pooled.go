@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +52,11 @@ func (p *pool) keyOf(c exchange.Client) poolKey {
 	if p.o.Sharing == "shared" {
 		return poolKey{} // for everybody
 	}
-	return poolKey{principal: c.Principal, class: classify(c.Capabilities, p.o.MaskCapabilities)}
+	key := poolKey{principal: c.Principal, class: classify(c.Capabilities, p.o.MaskCapabilities)}
+	if p.o.HTTP.PassThrough && c.Authorization != "" {
+		key.principal += fmt.Sprintf(" %x", view(c.Authorization)) // a session has the credentials that it was opened with
+	}
+	return key
 }
 
 // server returns the snapshot, after a handshake if there is none.
@@ -59,7 +64,7 @@ func (p *pool) server(ctx context.Context, s *pooled) (exchange.Server, error) {
 	p.mu.Lock()
 	snapshot := p.snapshot
 	p.mu.Unlock()
-	if snapshot != nil {
+	if snapshot != nil && !p.o.HTTP.PassThrough { // there it is another caller's
 		return *snapshot, nil
 	}
 	key := s.keyFor(exchange.Request{})

@@ -44,7 +44,9 @@ type Remote struct {
 	shut     bool     // and nothing else either
 	verdict  *Verdict // nil as long as nothing is known
 	until    time.Time
-	proven   bool // a handshake has succeeded under this verdict
+	nobodys  bool   // in pass-through mode: verdict or failed came of a probe without credentials
+	views    *views // of the callers in pass-through mode; nil in any other
+	proven   bool   // a handshake has succeeded under this verdict
 	flights  map[string]*probing
 	failed   error // the last probe's, until retry
 	retry    time.Time
@@ -76,6 +78,9 @@ func URL(rawURL string, o *Options) (*Remote, error) {
 	r.o.Logger = r.o.Logger.With("upstream", l.shown)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.modern = newStateless(l, &r.o, r.doubt)
+	if r.o.HTTP.PassThrough {
+		r.views = newViews(r.o.HTTP.MaxCallers)
+	}
 	r.pool = newPool(&r.o, r.openLegacy, true)
 	return r, nil
 }
@@ -104,7 +109,7 @@ func (r *Remote) Open(ctx context.Context, c exchange.Client) (exchange.Session,
 	if c.Revision.Modern() {
 		return r.pool.session(ctx, c, negotiate.All)
 	}
-	return r.openModern(c, r.known(v)), nil
+	return r.openModern(ctx, c, r.known(v))
 }
 
 // openOwn opens a session of the client's own era.
@@ -113,17 +118,20 @@ func (r *Remote) openOwn(ctx context.Context, c exchange.Client, v Verdict) (exc
 	case modern && !v.Modern, !modern && !v.Legacy:
 		return nil, eraFailure(c.Revision, v.Served)
 	case modern:
-		return r.openModern(c, v), nil
+		return r.openModern(ctx, c, v)
 	case r.o.pools():
 		return r.pool.session(ctx, c, r.served(v.Served))
 	}
 	return r.pool.makingRoom(ctx, func() (exchange.Session, error) { return r.openLegacy(ctx, c) })
 }
 
-func (r *Remote) openModern(c exchange.Client, v Verdict) exchange.Session {
-	server := v.Server
+func (r *Remote) openModern(ctx context.Context, c exchange.Client, v Verdict) (exchange.Session, error) {
+	server, err := r.seenBy(ctx, c.Authorization, v)
+	if err != nil {
+		return nil, err
+	}
 	server.Served = r.served(v.Served)
-	return &statelessSession{m: r.modern, server: server, auth: c.Authorization}
+	return &statelessSession{m: r.modern, server: server, auth: c.Authorization}, nil
 }
 
 // served returns what clients may speak through a server that speaks spoken.

@@ -39,17 +39,19 @@ func (r *Remote) resolve(ctx context.Context, auth string) (Verdict, error) {
 		return Verdict{}, exchange.Fail(exchange.ReasonClosed, nil)
 	}
 	now := time.Now()
-	if r.verdict == nil && r.failed != nil && now.Before(r.retry) {
+	counts := r.countsFor(auth)
+	if r.verdict == nil && r.failed != nil && now.Before(r.retry) && counts {
 		defer r.mu.Unlock()
 		return Verdict{}, later(r.failed, r.retry.Sub(now))
 	}
+	known := r.verdict != nil && counts
 	p := r.flights[auth]
-	if p == nil && (r.verdict == nil || now.After(r.until)) {
+	if p == nil && (!known || now.After(r.until)) {
 		p = &probing{done: make(chan struct{})}
 		r.flights[auth] = p
 		r.wg.Go(func() { r.fly(p, auth) }) // bounded by OpenTimeout
 	}
-	if r.verdict != nil {
+	if known {
 		defer r.mu.Unlock()
 		return *r.verdict, nil
 	}
@@ -95,6 +97,7 @@ func (r *Remote) fly(p *probing, auth string) {
 		found.Server.Served = found.Served
 		r.verdict, r.until, r.proven = &found.Verdict, time.Now().Add(found.life), false
 		r.failed, r.delay = nil, 0
+		r.unseen(auth)
 		if inner != nil { // one from before keeps its sessions
 			r.sse = inner
 		}
@@ -103,6 +106,7 @@ func (r *Remote) fly(p *probing, auth string) {
 	case f == nil || f.Reason != exchange.ReasonAuth && f.Reason != exchange.ReasonClosed:
 		r.delay = min(max(2*r.delay, minProbeDelay), maxProbeDelay)
 		r.failed, r.retry = err, time.Now().Add(r.delay)
+		r.unseen(auth)
 		fallthrough
 	default:
 		p.err = err

@@ -29,6 +29,9 @@ func SSE(rawURL string, o *Options) (*Upstream, error) {
 // overSSE makes the connections of u sessions of HTTP+SSE.
 func (u *Upstream) overSSE(l *leg) {
 	u.kind, u.leg = transportSSE, l
+	if l.o.PassThrough && u.o.Era != "modern" {
+		u.o.Era = "legacy" // a probe would have no credentials, and its connection would be nobody's
+	}
 	u.dial = func(ctx context.Context) (io.ReadWriteCloser, error) { return dialSSE(ctx, l, &u.o) }
 	context.AfterFunc(u.ctx, l.idle)
 }

@@ -114,8 +114,13 @@ func (s *streamSession) attempt(p *post, body []byte, wrote func()) error {
 	p.answered.Store(true)
 	p.began()
 	if p.internal && resp.StatusCode/100 == 2 {
+		id := resp.Header.Get(negotiate.HeaderSession)
+		if len(id) > maxSessionID {
+			drain(resp)
+			return exchange.Fail(exchange.ReasonInvalid, errSessionID)
+		}
 		s.mu.Lock()
-		s.id = resp.Header.Get(negotiate.HeaderSession)
+		s.id = id
 		s.mu.Unlock()
 	}
 	if isStream(resp) {
@@ -124,3 +129,8 @@ func (s *streamSession) attempt(p *post, body []byte, wrote func()) error {
 	defer drain(resp)
 	return s.single(p, resp)
 }
+
+// maxSessionID bounds the Mcp-Session-Id that a server gives, which goes back with every request, in bytes.
+const maxSessionID = 4 << 10
+
+var errSessionID = errors.New("the id of the session is longer than 4 KiB")
