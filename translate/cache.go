@@ -47,7 +47,7 @@ func (p *payload) hints(method string, r []byte, add *members) []byte {
 	c := p.cache[method]
 	ttl := strconv.AppendInt(nil, int64(c.TTL/time.Millisecond), 10)
 	scope := []byte(`"` + scopePrivate + `"`)
-	if c.Public && !p.private {
+	if c.Public {
 		scope = []byte(`"` + scopePublic + `"`)
 	}
 	if own := jsonrpc.Get(r, "ttlMs"); own == nil {
@@ -58,16 +58,8 @@ func (p *payload) hints(method string, r []byte, add *members) []byte {
 	switch own := jsonrpc.Get(r, "cacheScope"); {
 	case own == nil:
 		add.add("cacheScope", scope)
-	case !is(own, scopePublic) && !is(own, scopePrivate), p.private && is(own, scopePublic):
+	case !is(own, scopePublic) && !is(own, scopePrivate):
 		r = jsonrpc.Set(r, []byte(`"`+scopePrivate+`"`), "cacheScope")
-	}
-	return r
-}
-
-// narrowed returns the result of a modern server with its cacheScope narrowed where that is asked for.
-func (p *payload) narrowed(method string, r []byte) []byte {
-	if p.private && cacheable(method) && is(jsonrpc.Get(r, "cacheScope"), scopePublic) {
-		return jsonrpc.Set(r, []byte(`"`+scopePrivate+`"`), "cacheScope")
 	}
 	return r
 }

@@ -31,11 +31,8 @@ func TestCacheHints(t *testing.T) {
 		{"set for less than a second", translate.Options{Cache: hour}, "resources/read", `{"uri":"a:b"}`, `{"contents":[]}`, `1500 "private"`},
 		{"set for another method", translate.Options{Cache: hour}, "prompts/list", `{}`, `{"prompts":[]}`, `0 "private"`},
 		{"set for a method without", translate.Options{Cache: hour}, "prompts/get", `{"name":"p"}`, `{"messages":[]}`, ` `},
-		{"set, and narrowed", translate.Options{Cache: hour, PrivateResults: true}, "tools/list", `{}`, `{"tools":[]}`, `3600000 "private"`},
 		{"discover", translate.Options{Cache: hour}, "server/discover", `{}`, ``, `60000 "public"`},
-		{"discover, narrowed", translate.Options{Cache: hour, PrivateResults: true}, "server/discover", `{}`, ``, `60000 "private"`},
 		{"the server's own", translate.Options{Cache: hour}, "tools/list", `{}`, `{"tools":[],"ttlMs":7,"cacheScope":"private"}`, `7 "private"`},
-		{"the server's own, narrowed", translate.Options{PrivateResults: true}, "tools/list", `{}`, `{"tools":[],"ttlMs":7,"cacheScope":"public"}`, `7 "private"`},
 		{"nonsense", translate.Options{Cache: hour}, "tools/list", `{}`, `{"tools":[],"ttlMs":-1,"cacheScope":"all"}`, `0 "private"`},
 		{"a fraction", translate.Options{Cache: hour}, "tools/list", `{}`, `{"tools":[],"ttlMs":1.5}`, `0 "public"`},
 	} {
@@ -46,23 +43,13 @@ func TestCacheHints(t *testing.T) {
 	}
 }
 
-// TestCacheHintsOfAModernServer: they pass, but for a scope that the bridge cannot vouch for.
+// TestCacheHintsOfAModernServer: they pass, whatever is set.
 func TestCacheHintsOfAModernServer(t *testing.T) {
 	const list = `{"resultType":"complete","tools":[],"ttlMs":9,"cacheScope":"public"}`
 	set := map[string]translate.Cache{"tools/list": {TTL: time.Hour}}
-	for _, c := range []struct {
-		name, want, discover string
-		private              bool
-	}{
-		{"passed", `9 "public"`, `5 "public"`, false},
-		{"narrowed", `9 "private"`, `5 "private"`, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := translate.Handler(newScript(t, results("tools/list", list)), &translate.Options{PrivateResults: c.private, Cache: set})
-			equal(t, "hints", hints(newDesk(t, h).show("tools/list", `{}`)), c.want)
-			equal(t, "discover", hints(string(open(t, h, m).Server().Discover)), c.discover)
-		})
-	}
+	h := translate.Handler(newScript(t, results("tools/list", list)), &translate.Options{Cache: set})
+	equal(t, "hints", hints(newDesk(t, h).show("tools/list", `{}`)), `9 "public"`)
+	equal(t, "discover", hints(string(open(t, h, m).Server().Discover)), `5 "public"`)
 }
 
 // TestOneScopeForAList: the scope of page 1 is kept for all pages (translation.md 5, T8), for each caller and list by itself.

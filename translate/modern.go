@@ -29,7 +29,6 @@ func (s *modernSession) Server() exchange.Server {
 	if server.Served == 0 { // otherwise it knows who is let in
 		server.Served = negotiate.All
 	}
-	server.Discover = s.pay.narrowed("server/discover", server.Discover)
 	return server
 }
 

@@ -35,9 +35,6 @@ type Options struct {
 	// Cache says, by method, how long clients of 2026-07-28 may keep results of which the server itself does not say it
 	// (translation.md 5, T8). Methods that are not in it: not at all.
 	Cache map[string]Cache
-	// PrivateResults narrows a cacheScope "public" to "private": set it when lists are filtered by caller, or when clients are
-	// authenticated and the server does not see who they are (translation.md 5, T8).
-	PrivateResults bool
 	MaxLists       int // paged lists whose cacheScope is remembered for their further pages; zero: 4096
 
 	// Roots is a raw array of Root objects with which a handshake-era server is answered that asks for roots although no request is

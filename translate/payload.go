@@ -16,7 +16,6 @@ type payload struct {
 	headers bool             // tools whose header annotations break the rules are left out (translation.md 11)
 	pooled  bool             // the client has no session of the server's for itself
 	cache   map[string]Cache // Options.Cache
-	private bool             // Options.PrivateResults
 	log     *slog.Logger     // never nil
 }
 
@@ -36,10 +35,8 @@ func (p *payload) result(method string, r []byte) []byte {
 		r = p.messages(r, p.promptMessage)
 	}
 	switch {
-	case !p.client.Modern() && !p.server.Modern():
+	case p.client.Modern() == p.server.Modern():
 		return r
-	case p.client.Modern() && p.server.Modern():
-		return p.narrowed(method, r)
 	case p.client.Modern():
 		return p.complete(method, r)
 	}

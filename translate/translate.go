@@ -52,7 +52,7 @@ func (h *handler) Close() error {
 func (h *handler) payload(client, server negotiate.Revision) *payload {
 	return &payload{
 		client: client, server: server, headers: h.o.UpstreamHTTP && server.Modern(), pooled: h.o.Pooled,
-		cache: h.o.Cache, private: h.o.PrivateResults, log: h.log,
+		cache: h.o.Cache, log: h.log,
 	}
 }
 
