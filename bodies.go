@@ -13,7 +13,7 @@ import (
 )
 
 // defaultAllBodies is the default of Options.MaxBodyBytesInTotal.
-const defaultAllBodies = 256 << 20
+const defaultAllBodies = 128 << 20
 
 // countedParams is the size from which params count while the server works at them, in bytes. Smaller ones are bounded well
 // enough by how many calls there may be.

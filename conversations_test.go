@@ -144,6 +144,33 @@ func setOptions(t *testing.T, o *bridge.Options, server *upstream.Options, text 
 			o.PublicURL = value
 		case "reattach":
 			o.Reattach = value
+		case "tokens": // NAME, known by a token that is the name, with scopes after a colon
+			o.Auth.TokenFile = filepath.Join(t.TempDir(), "tokens")
+			var text strings.Builder
+			for who := range strings.FieldsSeq(value) {
+				name, scopes, _ := strings.Cut(who, ":")
+				var grants []string
+				for scope := range strings.FieldsFuncSeq(scopes, func(r rune) bool { return r == ',' }) {
+					grants = append(grants, "scope:"+scope)
+				}
+				text.WriteString(tokenLine(name, name, grants...))
+			}
+			writeTokens(t, o.Auth.TokenFile, text.String())
+		case "issuer":
+			o.Auth.Issuer, o.Auth.Audience = value, []string{"bridge"}
+		case "scope":
+			o.Auth.Scopes = append(o.Auth.Scopes, value)
+		case "allowed_origin":
+			o.AllowedOrigins = append(o.AllowedOrigins, value)
+		case "allowed_host":
+			o.AllowedHosts = append(o.AllowedHosts, value)
+		case "tool_rule": // GRANT allow|deny PATTERN...
+			words := strings.Fields(value)
+			rule := bridge.ToolRule{Grant: words[0], Allow: words[2:]}
+			if words[1] == "deny" {
+				rule.Allow, rule.Deny = nil, words[2:]
+			}
+			o.ToolRules = append(o.ToolRules, rule)
 		case "poll_after":
 			o.PollAfter = parseDuration(t, value)
 		case "":
@@ -267,7 +294,8 @@ func (c *conversation) request(name, method, path, text string) {
 	go c.read(name, req)
 }
 
-var shownHeaders = []string{"Content-Type", "Mcp-Session-Id", "Allow", "Retry-After", "Location", "Deprecation", "Sunset", "Link"}
+var shownHeaders = []string{"Content-Type", "Mcp-Session-Id", "Allow", "Retry-After", "Location", "Deprecation", "Sunset", "Link", "Www-Authenticate",
+	"Access-Control-Allow-Origin", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age"}
 
 func (c *conversation) read(name string, req *http.Request) {
 	resp, err := c.client.Do(req)

@@ -107,7 +107,7 @@ type Options struct {
 	MaxStreams              int   // streams open in sessions of Streamable HTTP; zero: 8192
 	MaxStreamsPerSession    int   // of them in one session; zero: 320
 	MaxBodyBytes            int64 // of one request body; zero: 8 MiB
-	MaxBodyBytesInTotal     int64 // of all requests being read or answered; over it 503; zero: 256 MiB
+	MaxBodyBytesInTotal     int64 // of all requests being read or answered; over it 503; zero: 128 MiB
 	StreamBytes             int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
 
 	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	defaultMaxAllBodies = 256 << 20
+	defaultMaxAllBodies = 128 << 20
 	defaultClockSkew    = time.Minute
 )
 
