@@ -87,6 +87,9 @@ type Options struct {
 	AskTimeout   time.Duration // of a question to a client; zero: 10 min
 	BodyTimeout  time.Duration // for the whole of a request's body to arrive; zero: 30 s
 
+	// Grace is how long the head of the stream that answers a session's POST waits for the answer, so that quick ones take one
+	// write and not two. Zero: the head goes out at once.
+	Grace time.Duration
 	// PollAfter releases the connection of a call of a 2025-11-25 session that takes longer; the client comes back for the
 	// result with Last-Event-ID. Zero: never.
 	PollAfter time.Duration
@@ -244,7 +247,7 @@ func (s *settings) checkNumbers() error {
 	}{
 		{"keep-alive", int64(s.KeepAlive)}, {"idle timeout", int64(s.IdleTimeout)}, {"write timeout", int64(s.WriteTimeout)},
 		{"ask timeout", int64(s.AskTimeout)}, {"max sessions", int64(s.MaxSessions)}, {"max stateless", int64(s.MaxStateless)}, {"max calls", int64(s.MaxCalls)},
-		{"body timeout", int64(s.BodyTimeout)}, {"poll after", int64(s.PollAfter)}, {"max stream age", int64(s.MaxStreamAge)},
+		{"body timeout", int64(s.BodyTimeout)}, {"grace", int64(s.Grace)}, {"poll after", int64(s.PollAfter)}, {"max stream age", int64(s.MaxStreamAge)},
 		{"max sessions per principal", int64(s.MaxSessionsPerPrincipal)}, {"max calls in total", int64(s.MaxCallsInTotal)},
 		{"max streams", int64(s.MaxStreams)}, {"max streams per session", int64(s.MaxStreamsPerSession)},
 		{"max body bytes", s.MaxBodyBytes}, {"max body bytes in total", s.MaxBodyBytesInTotal}, {"hsts", int64(s.HSTS)}, {"stream bytes", int64(s.StreamBytes)},

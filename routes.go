@@ -141,7 +141,7 @@ func (s *settings) streamable(observe func(exchange.Observation)) *streamable.Op
 		Addr: s.addr, Observe: observe, Logger: s.Logger, Principal: s.principal, Authorization: s.passed(s.authorization),
 		KeepAlive: s.KeepAlive, AskTimeout: s.AskTimeout, IdleTimeout: s.IdleTimeout, WriteTimeout: s.WriteTimeout,
 		MaxSessions: s.MaxSessions, MaxStateless: s.MaxStateless, MaxCalls: s.MaxCalls, MaxBodyBytes: s.MaxBodyBytes, StreamBytes: s.StreamBytes,
-		BodyTimeout: s.BodyTimeout, PollAfter: s.PollAfter, MaxStreamAge: s.MaxStreamAge,
+		BodyTimeout: s.BodyTimeout, Grace: s.Grace, PollAfter: s.PollAfter, MaxStreamAge: s.MaxStreamAge,
 		MaxSessionsPerPrincipal: s.MaxSessionsPerPrincipal, MaxCallsInTotal: s.MaxCallsInTotal,
 		MaxStreams: s.MaxStreams, MaxStreamsPerSession: s.MaxStreamsPerSession,
 		JSONResponses: s.JSONResponses, AcceptRawName: s.AcceptRawName,

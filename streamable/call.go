@@ -10,12 +10,13 @@ import (
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
-// callStream answers a request with an event stream. The header goes out at once. The call does not
+// callStream answers a request with an event stream. The head goes out after Options.Grace at the latest. The call does not
 // end with the connection: the stream goes on collecting.
 func (s *session) callStream(c *carrier, m *jsonrpc.Message) {
 	st := s.newStream(c)
 	st.counted = true
 	s.core.Handle(m, st)
+	c.grace = s.f.o.Grace
 	s.carry(c, st)
 }
 

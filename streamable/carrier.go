@@ -22,6 +22,8 @@ type carrier struct {
 	gone <-chan struct{} // closed when the client has gone, once the request's body was read
 	wake chan struct{}   // capacity 1: its stream has something for it, or it is time to look at the clock
 
+	grace time.Duration // for the first message, before the head goes out without it; zero or less: none
+
 	alarm pulse.Alarm
 	until atomic.Int64 // unix nanoseconds; when the connection is to be released; zero: never
 	drain func()       // guarded by f.mu: ends the stream when the front shuts down; nil: its call does
@@ -134,6 +136,9 @@ func (c *carrier) carry(st *stream) error {
 		case streamReplaced:
 			return errReplaced
 		}
+		if !wrote && c.hurried() {
+			continue
+		}
 		now := time.Now()
 		if c.isReleased(now) {
 			if done, err := c.farewell(st); done {
@@ -162,6 +167,24 @@ func (c *carrier) carry(st *stream) error {
 			return errGone
 		}
 	}
+}
+
+// hurried waits for the first message for as long as the grace allows, once, and reports whether there may be one.
+func (c *carrier) hurried() bool {
+	if c.grace <= 0 {
+		return false
+	}
+	t := time.NewTimer(c.grace)
+	defer t.Stop()
+	c.grace = 0
+	select {
+	case <-c.wake:
+		return true
+	case <-t.C:
+	case <-c.gone:
+	case <-c.f.ctx.Done():
+	}
+	return false
 }
 
 // take writes what st has. It keeps no buffer while there is nothing to write.

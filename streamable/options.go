@@ -39,6 +39,9 @@ type Options struct {
 
 	BodyTimeout time.Duration // for the whole of a request's body to arrive; zero: 30 s
 
+	// Grace is how long the head of the stream that answers a POST waits for the answer itself, so that quick ones take one write
+	// and not two; zero: the head goes out at once.
+	Grace time.Duration
 	// PollAfter releases the connection of a POST stream whose call has taken so long: the client comes back with
 	// Last-Event-ID (2025-11-25 basic/transports, Sending Messages to the Server, point 6). Only sessions of that
 	// revision know how. Zero: never.
@@ -126,7 +129,7 @@ func (o Options) check() error {
 		{"KeepAlive", o.KeepAlive < 0}, {"WriteTimeout", o.WriteTimeout < 0}, {"AskTimeout", o.AskTimeout < 0},
 		{"IdleTimeout", o.IdleTimeout < 0}, {"HoldTimeout", o.HoldTimeout < 0}, {"MaxBodyBytes", o.MaxBodyBytes < 0},
 		{"MaxSessions", o.MaxSessions < 0}, {"MaxCalls", o.MaxCalls < 0}, {"MaxStateless", o.MaxStateless < 0},
-		{"BodyTimeout", o.BodyTimeout < 0}, {"PollAfter", o.PollAfter < 0}, {"Retry", o.Retry < 0}, {"MaxStreamAge", o.MaxStreamAge < 0},
+		{"BodyTimeout", o.BodyTimeout < 0}, {"Grace", o.Grace < 0}, {"PollAfter", o.PollAfter < 0}, {"Retry", o.Retry < 0}, {"MaxStreamAge", o.MaxStreamAge < 0},
 		{"MaxSessionsPerPrincipal", o.MaxSessionsPerPrincipal < 0}, {"MaxStreams", o.MaxStreams < 0},
 		{"MaxStreamsPerSession", o.MaxStreamsPerSession < 0}, {"MaxCallsInTotal", o.MaxCallsInTotal < 0},
 		{"StreamBytes", o.StreamBytes < 0}, {"ReplayEvents", o.ReplayEvents < 0}, {"ReplayBytes", o.ReplayBytes < 0},

@@ -98,6 +98,7 @@ func (s *source) options() bridge.Options {
 		AllowedOrigins: s.list("allowed_origin"),
 		TrustedProxies: s.list("trusted_proxy"),
 		KeepAlive:      s.duration("keep_alive"),
+		Grace:          s.optional("grace"),
 		PollAfter:      s.optional("poll_after"),
 		MaxStreamAge:   s.optional("max_stream_age"),
 		Reattach:       s.oneOf("reattach", "authenticated", "all", off),

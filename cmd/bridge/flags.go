@@ -14,6 +14,7 @@ const (
 	defaultListen          = "127.0.0.1:8420"
 	defaultAdmin           = "127.0.0.1:8421"
 	defaultKeepAlive       = 15 * time.Second
+	defaultGrace           = "10ms"
 	defaultShutdownTimeout = 10 * time.Second
 	defaultMaxSessions     = 1024
 	defaultMaxStateless    = 4096
@@ -64,6 +65,7 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.StringSlice("allowed-origin", nil, "further origin that browsers may call from (repeatable)")
 	fs.StringSlice("trusted-proxy", nil, "address or prefix whose X-Forwarded headers are believed (repeatable)")
 	fs.Duration("keep-alive", defaultKeepAlive, "time between comments on an idle stream")
+	fs.String("grace", defaultGrace, "time that the head of a session's answer waits for the answer itself, to go out with it; or off")
 	fs.String("poll-after", off, "release the connection of a 2025-11-25 call after this time; the client comes back for the result")
 	fs.String("max-stream-age", off, "end streams that no call belongs to after this time, so that clients open others")
 	fs.String("reattach", "authenticated", "which HTTP+SSE clients get their session back after a lost stream: authenticated, all or off")
