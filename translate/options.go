@@ -34,8 +34,8 @@ type Options struct {
 
 	// Cache says, by method, how long clients of 2026-07-28 may keep results of which the server itself does not say it
 	// (translation.md 5, T8). Methods that are not in it: not at all.
-	Cache map[string]Cache
-	MaxLists       int // paged lists whose cacheScope is remembered for their further pages; zero: 4096
+	Cache    map[string]Cache
+	MaxLists int // paged lists whose cacheScope is remembered for their further pages; zero: 4096
 
 	// Roots is a raw array of Root objects with which a handshake-era server is answered that asks for roots although no request is
 	// there to ask for, as some do right after the handshake (translation.md 7.3.10). Nil: it is refused.
