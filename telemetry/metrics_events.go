@@ -73,7 +73,20 @@ func (e *eventCounters) instrument(m metric.Meter) error {
 	counter(&e.legacyRefused, "mcp.bridge.legacy.refusals", "Legacy requests refused by a retirement stage.")
 	counter(&e.wouldRefuse, "mcp.bridge.legacy.would_refuse", "Legacy handshakes that a later stage would have refused.")
 	counter(&e.tombstone, "mcp.bridge.tombstone.sessions", "Legacy streams opened on which every request is refused.")
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, stage := range []string{"closed", "drain", "gone"} {
+		for point := range points {
+			e.legacyRefused.Add(context.Background(), 0, refusal(stage, point, "")) // so that an alert sees the first
+		}
+	}
+	return nil
+}
+
+// refusal is a series of refusals by a stage.
+func refusal(stage, point, mode string) metric.MeasurementOption {
+	return with(labelStage.String(stageLabel(stage)), labelPoint.String(oneOf(point, points)), labelMode.String(oneOf(mode, modes)))
 }
 
 // with returns the attributes of a series.
@@ -155,7 +168,7 @@ func (s *Signals) refused(o exchange.Observation, transport attribute.KeyValue) 
 		s.events.refused.Add(ctx, 1, with(labelReason.String(s.reasons.admit(clean(o.Detail))), transport))
 		return
 	}
-	s.events.legacyRefused.Add(ctx, 1, with(labelStage.String(stageLabel(o.Stage)), labelPoint.String(oneOf(o.Point, points)), labelMode.String(oneOf(o.Mode, modes))))
+	s.events.legacyRefused.Add(ctx, 1, refusal(o.Stage, o.Point, o.Mode))
 }
 
 // dropReason returns why or what was dropped: a reason of the bridge's, or the method of a notification, which is the server's word.

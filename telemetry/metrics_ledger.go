@@ -50,7 +50,8 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 	blockers := gauge("mcp.bridge.retirement.blockers", "", "Reasons of the verdict, blockers and doubts, by code.")
 	identities := gauge("mcp.bridge.ledger.identities", "", "Identities in the ledger, by kind.")
 	overflow, overflowErr := m.Int64ObservableCounter("mcp.bridge.ledger.overflow", metric.WithDescription("Conversations that the ledger had no room to count by client."))
-	errs = append(errs, overflowErr)
+	evicted, evictedErr := m.Int64ObservableCounter("mcp.bridge.ledger.evictions", metric.WithDescription("Conversations of identities that had to make room in the ledger."))
+	errs = append(errs, overflowErr, evictedErr)
 	flushed := gauge("mcp.bridge.ledger.last_flush.timestamp", "s", "When the ledger was last written, in Unix time.")
 	exempt := gauge("mcp.bridge.legacy.exempt_refused", "", "Exempt identities that were refused over HTTP+SSE all the same.")
 	ratio, err := m.Float64ObservableGauge("mcp.bridge.legacy.traffic", metric.WithUnit("1"), metric.WithDescription("Share of HTTP+SSE in the calls of the quiet period, 0 to 1."))
@@ -74,11 +75,14 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 		for _, t := range r.Observation.Overflow {
 			o.ObserveInt64(overflow, t.Sessions+t.Uses+t.Reopened, with(labelTransport.String(transportLabel(t.Transport))))
 		}
+		for _, t := range r.Observation.Evicted {
+			o.ObserveInt64(evicted, t.Sessions+t.Uses+t.Reopened, with(labelTransport.String(transportLabel(t.Transport))))
+		}
 		if !r.Observation.LastFlush.IsZero() {
 			o.ObserveInt64(flushed, r.Observation.LastFlush.Unix())
 		}
 		return nil
-	}, legacy, lastSeen, ready, blockers, identities, overflow, flushed, exempt, ratio)
+	}, legacy, lastSeen, ready, blockers, identities, overflow, evicted, flushed, exempt, ratio)
 	return err
 }
 

@@ -406,8 +406,9 @@ func full(t testing.TB) *telemetry.Signals {
 			now := time.Now()
 			return telemetry.Report{
 				GeneratedAt: now, Verdict: telemetry.Blocked, Target: "gone", Window: telemetry.Window{Share: 0.25},
-				Observation: telemetry.Observation{LastFlush: now, Overflow: []telemetry.Total{{Transport: exchange.HTTPSSE, Counts: telemetry.Counts{Sessions: 3}}}},
-				Clients:     []telemetry.Client{{Name: "c", Transport: exchange.HTTPSSE, LastSeen: now}},
+				Observation: telemetry.Observation{LastFlush: now, Overflow: []telemetry.Total{{Transport: exchange.HTTPSSE, Counts: telemetry.Counts{Sessions: 3}}},
+					Evicted: []telemetry.Total{{Transport: exchange.HTTPSSE, Counts: telemetry.Counts{Sessions: 4, Uses: 1}}}},
+				Clients: []telemetry.Client{{Name: "c", Transport: exchange.HTTPSSE, LastSeen: now}},
 				Identities: []telemetry.Identity{{Kind: telemetry.KindClient, Class: telemetry.ClassUnknown, ExemptUntil: now.Add(time.Hour),
 					Window: telemetry.Counts{Calls: 1, Refusals: 1}}},
 				Blockers: []telemetry.Finding{{Code: telemetry.BlockBreaks}},
@@ -437,6 +438,7 @@ func TestGauges(t *testing.T) {
 		`mcp_bridge_legacy_identities{class="unknown"}`:                                                                       1,
 		`mcp_bridge_legacy_identities{class="cannot"}`:                                                                        0,
 		`mcp_bridge_legacy_traffic_ratio`:                                                                                     0.25,
+		`mcp_bridge_ledger_evictions_total{transport="http_sse"}`:                                                             5,
 		`mcp_bridge_ledger_overflow_total{transport="http_sse"}`:                                                              3,
 		`mcp_bridge_legacy_exempt_refused`:                                                                                    1,
 		`mcp_bridge_ledger_identities{kind="client"}`:                                                                         1,
