@@ -93,18 +93,36 @@ func (c *Change) next(old *State, now time.Time) (*State, string) {
 	s := c.State.clone()
 	s.inUTC()
 	s.By, s.Reason, s.Since = c.Actor, c.Reason, old.Since
+	if s.Deprecation.IsZero() {
+		s.Deprecation = old.Deprecation
+	}
 	if s.Stage == old.Stage {
+		s.date(now)
 		return s, moved(old, s)
 	}
 	s.Since = now
-	if s.Deprecation.IsZero() && old.Stage == Open {
-		s.Deprecation = now
+	if s.Stage == Open && !s.Deprecation.After(now) {
+		s.Deprecation = time.Time{} // withdrawn; who announces again does so on that day
 	}
+	s.date(now)
 	if old.Stage.After(s.Stage) && slices.Equal(s.Schedule, old.Schedule) {
 		s.Schedule = nil // who goes back does not want to be carried forward again
 	}
 	s.Schedule = slices.DeleteFunc(s.Schedule, func(st Step) bool { return s.Stage.Reached(st.Stage) })
 	return s, moved(old, s)
+}
+
+// date fills in the dates that a document has from announce on.
+func (s *State) date(now time.Time) {
+	if s.Stage == Open {
+		return
+	}
+	if s.Since.IsZero() {
+		s.Since = now
+	}
+	if s.Deprecation.IsZero() {
+		s.Deprecation = s.Since
+	}
 }
 
 // moved says what became of the sunset, which clients may have been told.

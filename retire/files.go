@@ -60,11 +60,14 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	if t.latest > t.written {
 		note = fmt.Sprintf("the document of version %d was found, and version %d recorded: that change was not carried out, or the file was put back", t.written, t.latest)
 	}
-	from := s.Stage
+	r := &Record{Time: moment(), Version: s.Version, From: s.Stage, To: s.Stage, Actor: s.By, Origin: FromConfig, Reason: s.Reason, Found: t.written, Note: note, State: s}
 	if t.last != nil {
-		from = t.last.To
+		r.From = t.last.To
+		if s.Stage != t.last.To && s.Since.Equal(t.last.State.Since) {
+			s.Since = time.Time{} // that of another stage
+		}
 	}
-	r := &Record{Time: moment(), Version: s.Version, From: from, To: s.Stage, Actor: s.By, Origin: FromConfig, Reason: s.Reason, Note: note, State: s}
+	s.date(r.Time)
 	if err := t.write(s, r); err != nil {
 		return nil, err
 	}

@@ -381,10 +381,13 @@ func TestCrashBeforeReplace(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	whole(t, dir, 3)
-	// To undo goes back to before what was not carried out was found, and no further step is lost.
+	// To undo is to undo what was made, not what was not.
 	s, err := again.Undo(t.Context(), retire.Change{Version: 3})
-	if err != nil || s.Version != 4 {
+	if err != nil || s.Version != 4 || s.Stage != retire.Open {
 		t.Errorf("got %+v, %v", s, err)
+	}
+	if _, err := again.Undo(t.Context(), retire.Change{Version: 4}); !errors.Is(err, retire.ErrNothingToUndo) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -406,6 +409,58 @@ func TestTornRecords(t *testing.T) {
 	if err != nil || !v.Whole() || len(v.Notes) != 4 || v.Records != 5 {
 		t.Errorf("got %+v, %v", v, err)
 	}
+}
+
+// A document that cannot even be read is damage too, said once, and over when it can be read again.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		k := openKeeper(t, dir, &retire.Options{PollOnly: true, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		set(t, k, retire.Warn)
+		good := read(t, dir, retire.StateFile)
+		remove(t, dir, retire.StateFile)
+		if err := os.Mkdir(filepath.Join(dir, retire.StateFile), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if k.Damage() == nil || k.State().Stage != retire.Warn {
+			t.Errorf("got %+v, %v", k.State(), k.Damage())
+		}
+		if n := strings.Count(log.String(), `"level":"ERROR"`); n != 1 {
+			t.Errorf("it was said %d times: %s", n, &log)
+		}
+		remove(t, dir, retire.StateFile)
+		write(t, dir, retire.StateFile, good)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if k.Damage() != nil {
+			t.Errorf("got %v", k.Damage())
+		}
+	})
+}
+
+// Who wrote another stage by hand did not write when it began.
+func TestWrittenByHandIsDated(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := openKeeper(t, dir, &retire.Options{PollOnly: true})
+		announced := set(t, k, retire.Announce)
+		time.Sleep(time.Hour)
+		write(t, dir, retire.StateFile, strings.Replace(read(t, dir, retire.StateFile), `"stage": "announce"`, `"stage": "warn"`, 1))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s := k.State(); s.Stage != retire.Warn || s.Since.Sub(announced.Since) < time.Hour || !s.Deprecation.Equal(announced.Deprecation) {
+			t.Errorf("got %+v", s)
+		}
+		write(t, dir, retire.StateFile, `{"version": 9, "stage": "closed"}`)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s := k.State(); s.Stage != retire.Closed || s.Since.IsZero() || !s.Deprecation.Equal(s.Since) {
+			t.Errorf("got %+v", s)
+		}
+	})
 }
 
 // Who waits for a lock does so for a time, and says why it was in vain.

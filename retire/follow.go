@@ -65,7 +65,7 @@ func (k *Keeper) watch() *fsnotify.Watcher {
 type sight struct {
 	text    []byte
 	missing bool
-	trouble string // the last error that was logged
+	trouble string // the last error
 }
 
 // look takes the document over if it is not what was seen.
@@ -81,9 +81,7 @@ func (k *Keeper) look(ctx context.Context, seen sight) sight {
 	if err == nil || ctx.Err() != nil {
 		return sight{text: text, missing: missing}
 	}
-	if err.Error() != seen.trouble {
-		k.o.Logger.Error(damageMessage, "stage", k.State().Stage, "err", err)
-	}
+	k.setDamage(err)
 	seen.trouble = err.Error()
 	return seen
 }

@@ -13,7 +13,7 @@ const (
 type Guard struct {
 	MaxRefused int     // different identities that a window may refuse; zero: 25, negative: any number
 	ErrorRise  float64 // by how much the share of failed Streamable calls may rise above twice its baseline, 0 to 1; zero: 0.02, negative: any
-	MinCalls   int64   // Streamable calls in the window before their errors say anything; zero: 50
+	MinCalls   int64   // Streamable calls in the window, and before it, without which their errors say nothing; zero: 50
 }
 
 // Counters are what a window has done so far, and the time before it.
@@ -43,7 +43,7 @@ func (g Guard) Check(c Counters) string {
 		return fmt.Sprintf("%d requests of exempt clients were refused", c.ExemptRefused)
 	case limit > 0 && c.Refused > limit:
 		return fmt.Sprintf("%d clients were refused, more than the %d expected", c.Refused, limit)
-	case rise > 0 && c.Calls >= enough:
+	case rise > 0 && c.Calls >= enough && c.BaseCalls >= enough:
 		share, base := ratio(c.Errors, c.Calls), ratio(c.BaseErrors, c.BaseCalls)
 		if share > 2*base+rise {
 			return fmt.Sprintf("%.1f %% of the Streamable HTTP calls fail, %.1f %% did before", 100*share, 100*base)

@@ -22,6 +22,10 @@ type Options struct {
 	// Ready is asked before every forward step past warn, with the stage to come. An error counts as not ready. Nil: always ready.
 	// It is not called under a lock and may take its time.
 	Ready func(context.Context, Stage) (Readiness, error)
+	// Count says what an open brownout window has done so far, such as Tally.Counters. It is asked every five seconds, and Guard ends the
+	// window when it must. Nil: there is no guard.
+	Count func(Window) Counters
+	Guard Guard
 	// Logger hears of changes, of windows that begin and end, and of files that are damaged. Nil: silent.
 	Logger *slog.Logger
 
@@ -120,10 +124,7 @@ func (k *Keeper) open() error {
 		return err
 	}
 	k.state.Store(f.current)
-	k.damage = f.damage
-	if f.damage != nil {
-		k.o.Logger.Error(damageMessage, "stage", f.current.Stage, "err", f.damage)
-	}
+	k.setDamage(f.damage)
 	return nil
 }
 
@@ -232,18 +233,24 @@ func (k *Keeper) Undo(ctx context.Context, c Change) (*State, error) {
 // Abort ends a brownout window early, for a reason that goes into the document and the log. An unknown window, and one that is
 // over or aborted, is left alone.
 func (k *Keeper) Abort(ctx context.Context, window string, c Change) (*State, error) {
-	return k.commit(ctx, func(t *transaction) (*State, *Record, error) {
+	aborted := false
+	s, err := k.commit(ctx, func(t *transaction) (*State, *Record, error) {
 		now := moment()
 		s := t.current.clone()
 		w := s.Active(now)
 		if w == nil || w.ID != window {
 			return nil, nil, nil
 		}
+		aborted = true
 		w.Aborted, s.By, s.Reason = c.Reason, c.Actor, c.Reason
 		return s, &Record{
 			Time: now, Actor: c.Actor, Origin: c.Origin, Remote: c.Remote, Reason: c.Reason, Digest: c.Digest, Note: "brownout " + window + " aborted",
 		}, nil
 	})
+	if err == nil && aborted {
+		k.o.Logger.Error("brownout aborted", "event", "retire.brownout.aborted", "window", window, "by", c.Actor, "reason", c.Reason)
+	}
+	return s, err
 }
 
 // History returns the changes, oldest first. What cannot be read as a record is left out; Verify says what it is.
@@ -361,24 +368,32 @@ func (k *Keeper) commit(ctx context.Context, decide func(*transaction) (*State, 
 
 // take puts a document in force and tells everybody who waits for one.
 func (k *Keeper) take(s *State, damage error) {
-	k.mu.Lock()
-	news := damage != nil && k.damage == nil
-	k.damage = damage
-	k.mu.Unlock()
-	if news {
-		k.o.Logger.Error(damageMessage, "stage", k.State().Stage, "err", damage)
-	}
+	k.setDamage(damage)
 	old := k.state.Swap(s)
 	if old.Version == s.Version && old.Stage == s.Stage {
 		return
 	}
-	k.o.Logger.Info("retirement state changed", "event", "retire.stage.changed",
-		"from", old.Stage, "to", s.Stage, "version", s.Version, "by", s.By)
+	event := "retire.state.changed"
+	if old.Stage != s.Stage {
+		event = "retire.stage.changed"
+	}
+	k.o.Logger.Info("retirement state changed", "event", event, "from", old.Stage, "to", s.Stage, "version", s.Version, "by", s.By)
 	for _, c := range []chan struct{}{k.changed, k.recheck} {
 		select {
 		case c <- struct{}{}:
 		default: // it is awake already
 		}
+	}
+}
+
+// setDamage notes why the document in force is not the one in the file, and says it once.
+func (k *Keeper) setDamage(err error) {
+	k.mu.Lock()
+	news := err != nil && (k.damage == nil || k.damage.Error() != err.Error())
+	k.damage = err
+	k.mu.Unlock()
+	if news {
+		k.o.Logger.Error(damageMessage, "stage", k.State().Stage, "err", err)
 	}
 }
 

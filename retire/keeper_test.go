@@ -183,6 +183,45 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// From announce on there is a date of deprecation, it stays what it was, and who withdraws it begins anew.
+func TestDeprecation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := openKeeper(t, "", nil)
+		first := set(t, k, retire.Announce).Deprecation
+		if !first.Equal(time.Now()) {
+			t.Errorf("got %s", first)
+		}
+		time.Sleep(time.Hour)
+		c := to(k, retire.Warn)
+		c.State.Deprecation = time.Time{}
+		if s, err := k.Set(t.Context(), c); err != nil || !s.Deprecation.Equal(first) {
+			t.Errorf("left out: got %s, %v", s.Deprecation, err)
+		}
+		if s := set(t, k, retire.Open); !s.Deprecation.IsZero() {
+			t.Errorf("withdrawn: got %s", s.Deprecation)
+		}
+		if s := set(t, k, retire.Announce); !s.Deprecation.Equal(time.Now()) {
+			t.Errorf("again: got %s", s.Deprecation)
+		}
+		c = to(k, retire.Open)
+		c.State.Deprecation = time.Now().Add(24 * time.Hour).UTC()
+		if s, err := k.Set(t.Context(), c); err != nil || !s.Deprecation.Equal(c.State.Deprecation) {
+			t.Errorf("to come: got %s, %v", s.Deprecation, err)
+		}
+		if s := set(t, k, retire.Announce); !s.Deprecation.Equal(c.State.Deprecation) {
+			t.Errorf("to come, announced: got %s", s.Deprecation)
+		}
+	})
+}
+
+func TestVerifyInMemory(t *testing.T) {
+	k := openKeeper(t, "", nil)
+	set(t, k, retire.Warn)
+	if v, err := k.Verify(); err != nil || !v.Whole() || v.Records != 1 || v.Version != 1 {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}
+
 func TestUndo(t *testing.T) {
 	eachStore(t, func(t *testing.T, dir string) {
 		k := openKeeper(t, dir, nil)

@@ -146,9 +146,10 @@ func TestGuard(t *testing.T) {
 		{"just at the limit", retire.Guard{}, retire.Counters{Calls: 1000, Errors: 100, BaseCalls: 1000, BaseErrors: 40}, ""},
 		{"twice as many and more", retire.Guard{}, retire.Counters{Calls: 1000, Errors: 101, BaseCalls: 1000, BaseErrors: 40}, "10.1 % of the Streamable HTTP calls fail, 4.0 % did before"},
 		{"too few calls to say", retire.Guard{}, retire.Counters{Calls: 49, Errors: 49}, ""},
-		{"no calls before", retire.Guard{}, retire.Counters{Calls: 50, Errors: 5}, "10.0 % of the Streamable HTTP calls fail, 0.0 % did before"},
-		{"one error of few", retire.Guard{}, retire.Counters{Calls: 50, Errors: 1}, ""},
-		{"errors do not count", retire.Guard{ErrorRise: -1}, retire.Counters{Calls: 50, Errors: 50}, ""},
+		{"no errors before", retire.Guard{}, retire.Counters{Calls: 50, Errors: 5, BaseCalls: 50}, "10.0 % of the Streamable HTTP calls fail, 0.0 % did before"},
+		{"too few before to say", retire.Guard{}, retire.Counters{Calls: 50, Errors: 50, BaseCalls: 49}, ""},
+		{"one error of few", retire.Guard{}, retire.Counters{Calls: 50, Errors: 1, BaseCalls: 50}, ""},
+		{"errors do not count", retire.Guard{ErrorRise: -1}, retire.Counters{Calls: 50, Errors: 50, BaseCalls: 50}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,6 +18,7 @@ type Record struct {
 	Forced  bool         `json:"forced,omitempty"` // despite a failed check, whose report Digest names
 	Digest  string       `json:"digest,omitempty"` // of the report that was looked at
 	Undoes  int64        `json:"undoes,omitempty"` // the version that this change took back
+	Found   int64        `json:"found,omitempty"`  // at origin config: the version in the document; records of later ones were not carried out
 	Note    string       `json:"note,omitempty"`   // what the keeper has to say about it
 	State   *State       `json:"state"`            // the document after the change
 	Prev    string       `json:"prev"`             // SHA-256 of the line before, in hex; empty in the first one
@@ -28,11 +29,19 @@ type Record struct {
 func Undoable(records []Record) (last *Record, before *State, err error) {
 	var standing []int // indexes of the changes that stand
 	for i := range records {
-		if records[i].Undoes == 0 {
-			standing = append(standing, i)
-			continue
+		r := &records[i]
+		if r.Found > 0 {
+			for n := len(standing); n > 0 && records[standing[n-1]].Version > r.Found; n-- {
+				standing = standing[:n-1]
+			}
+			if n := len(standing); n > 0 && sameButVersion(r.State, records[standing[n-1]].State) {
+				continue // nothing was changed but the number
+			}
 		}
-		if n := len(standing); n > 0 {
+		switch n := len(standing); {
+		case r.Undoes == 0:
+			standing = append(standing, i)
+		case n > 0:
 			standing = standing[:n-1]
 		}
 	}
@@ -44,4 +53,10 @@ func Undoable(records []Record) (last *Record, before *State, err error) {
 	default:
 		return &records[standing[n-1]], records[standing[n-2]].State, nil
 	}
+}
+
+func sameButVersion(a, b *State) bool {
+	c := a.clone()
+	c.Version = b.Version
+	return equal(c, b)
 }

@@ -87,7 +87,7 @@ type State struct {
 	By          string      `json:"by,omitempty"`   // who made the last change
 	Reason      string      `json:"reason,omitempty"`
 	Sunset      time.Time   `json:"sunset,omitzero"`      // zero: not decided; else not before Deprecation
-	Deprecation time.Time   `json:"deprecation,omitzero"` // zero: Since of the first stage after open, which the Keeper fills in
+	Deprecation time.Time   `json:"deprecation,omitzero"` // from announce on never zero: the Keeper fills in when that was
 	Brownouts   []Window    `json:"brownouts,omitempty"`  // in order, not overlapping
 	Exemptions  []Exemption `json:"exemptions,omitempty"`
 	Schedule    []Step      `json:"schedule,omitempty"`  // stages to come, in order

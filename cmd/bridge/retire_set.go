@@ -14,6 +14,9 @@ import (
 	"github.com/mcp-dualstack/bridge/retire"
 )
 
+// none takes the sunset back.
+const none = "none"
+
 // A changeFlags says how a change is made.
 type changeFlags struct {
 	reason     string
@@ -64,7 +67,7 @@ With brownout, --for opens a window at once; without it the windows are those of
 				return err
 			}
 			var date time.Time
-			if sunset != "" {
+			if sunset != "" && sunset != none {
 				if date, err = parseDate("sunset", sunset); err != nil {
 					return err
 				}
@@ -76,7 +79,7 @@ With brownout, --for opens a window at once; without it the windows are those of
 				}
 				c := how.change(s)
 				c.State.Stage = stage
-				if !date.IsZero() {
+				if sunset != "" {
 					c.State.Sunset = date
 				}
 				if cmd.Flags().Changed("tombstone") {
@@ -89,7 +92,7 @@ With brownout, --for opens a window at once; without it the windows are those of
 	}
 	how.add(cmd)
 	w.add(cmd)
-	cmd.Flags().StringVar(&sunset, "sunset", "", "date on which the routes go, which headers name")
+	cmd.Flags().StringVar(&sunset, "sunset", "", "date on which the routes go, which headers name, or none")
 	cmd.Flags().BoolVar(&tombstone, "tombstone", false, "at gone, go on telling clients on the stream where to go; =false ends that")
 	cmd.Flags().SortFlags = false
 	return cmd
