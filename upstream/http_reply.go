@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/internal/sse"
 )
@@ -64,21 +65,23 @@ type events struct {
 }
 
 // read yields the data of each message event, nil for one over the limit, until the stream ends or yield returns
-// false, for which the error is nil. Events without data, which prime a stream (2025-11-25 transports, Sending
+// false, for which the error is nil; it is upstream_invalid for an event without end. Events without data, which prime a stream (2025-11-25 transports, Sending
 // Messages to the Server), only leave their id.
 func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) error {
-	r := sse.NewReader(body, max)
+	gate := &floodgate{r: body, most: mostOf(max)}
+	r := sse.NewReader(gate, max)
 	for {
+		gate.open()
 		ev, err := r.Next()
+		if errors.Is(err, errEndless) {
+			return exchange.Fail(exchange.ReasonInvalid, err)
+		}
 		if err != nil && !errors.Is(err, sse.ErrTooLong) {
 			return &transportError{err: fmt.Errorf("stream of events: %w", err)}
 		}
 		e.count++
 		if ev.HasID {
 			e.lastID = ev.ID
-			if len(ev.ID) > maxEventID {
-				e.lastID = "" // it would not fit into a header
-			}
 		}
 		if ev.Retry > 0 {
 			e.retry = ev.Retry
@@ -97,9 +100,6 @@ func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) err
 		}
 	}
 }
-
-// maxEventID bounds the id of an event by which a stream is resumed, in bytes.
-const maxEventID = 4 << 10
 
 // drainFor bounds how long a response that has said everything is read to its end, so that its connection can be used
 // again.

@@ -10,8 +10,9 @@ import (
 // A lineReader reads lines that end with LF, and nothing else ends one (U+2028 does not); one CR
 // before it goes too.
 type lineReader struct {
-	r   *bufio.Reader
-	max int // bytes of a line
+	r    *bufio.Reader
+	max  int // bytes of a line
+	most int // bytes of a line over max before the input counts as broken; 0: it is read to its end
 }
 
 // endBytes is how much is kept of either end of a line that is too long.
@@ -30,7 +31,7 @@ func newLineReader(r io.Reader, max int) *lineReader {
 }
 
 // next returns a line without its end, in memory of its own. A last line that is cut short by the end of
-// the input is dropped: half a message is none. The error is a *longLine or one of the input's.
+// the input is dropped: half a message is none. The error is a *longLine, errEndless or one of the input's.
 func (l *lineReader) next() ([]byte, error) {
 	part, err := l.r.ReadSlice('\n')
 	if err == nil && len(part) <= l.max+1 {
@@ -60,6 +61,9 @@ func (l *lineReader) skip(start, part []byte, err error) error {
 		part, err = l.r.ReadSlice('\n')
 		long.size += len(part)
 		tail = joinTail(tail, part)
+		if l.most > 0 && long.size > l.most {
+			return errEndless
+		}
 	}
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 // read takes in what the server says, in order, until the input ends.
 func (c *conn) read() error {
 	lines := newLineReader(c.rwc, c.o.MaxMessageBytes)
+	lines.most = mostOf(c.o.MaxMessageBytes)
 	for {
 		line, err := lines.next()
 		if long, ok := errors.AsType[*longLine](err); ok {

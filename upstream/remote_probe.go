@@ -314,7 +314,9 @@ func (r *Remote) tryEndpoint(ctx context.Context, auth string, why error) (disco
 	}
 	defer resp.Body.Close()
 	if isStream(resp) {
-		events := sse.NewReader(resp.Body, maxEndpointBytes)
+		gate := &floodgate{r: resp.Body, most: mostOf(maxEndpointBytes)}
+		gate.open()
+		events := sse.NewReader(gate, maxEndpointBytes)
 		switch ev, err := events.Next(); {
 		case err == nil && ev.Name == "endpoint":
 			return legacyOver(transportSSE, "endpoint event"), nil

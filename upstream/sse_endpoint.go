@@ -16,6 +16,9 @@ func resolveEndpoint(base *url.URL, data string, anyOrigin bool) (*url.URL, erro
 	if data == "" {
 		return nil, errNoEndpoint
 	}
+	if len(data) > maxEndpointBytes {
+		return nil, errLongEndpoint
+	}
 	ref, err := url.Parse(data)
 	if err != nil {
 		return nil, errors.New("the endpoint event holds no URL")
@@ -36,7 +39,10 @@ func resolveEndpoint(base *url.URL, data string, anyOrigin bool) (*url.URL, erro
 	return u, nil
 }
 
-var errNoEndpoint = errors.New("the endpoint event is empty")
+var (
+	errNoEndpoint   = errors.New("the endpoint event is empty")
+	errLongEndpoint = errors.New("the URL of the endpoint event is longer than 64 KiB")
+)
 
 // origin returns scheme, host and port of u in one spelling (RFC 6454, section 4).
 func origin(u *url.URL) string {

@@ -81,6 +81,7 @@ func (s *sseStream) open() error {
 	}
 	s.base = resp.Request.URL
 	s.tap = newEventTap(resp.Body, s.watch())
+	s.tap.most = mostOf(s.o.MaxMessageBytes)
 	s.events = sse.NewReader(s.tap, s.o.MaxMessageBytes)
 	for {
 		ev, err := s.events.Next()

@@ -19,6 +19,7 @@ type eventTap struct {
 
 	head, tail []byte // of the event, as they came
 	size       int
+	most       int // bytes of an event before the stream counts as broken; 0: no bound
 }
 
 func newEventTap(r io.Reader, seen func()) *eventTap {
@@ -35,6 +36,9 @@ func (t *eventTap) Read(p []byte) (int, error) {
 	}
 	if t.ended {
 		t.size, t.ended = 0, false
+	}
+	if t.most > 0 && t.size > t.most {
+		return 0, errEndless
 	}
 	part, _ := t.r.Peek(min(len(p), t.r.Buffered()))
 	n := copy(p, part[:t.scan(part)])

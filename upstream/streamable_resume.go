@@ -33,6 +33,9 @@ func (s *streamSession) follow(p *post, resp *http.Response) error {
 		if p.http.Err() != nil {
 			return context.Cause(p.http)
 		}
+		if errors.Is(err, errEndless) {
+			return err
+		}
 		if ev.count > before {
 			idle = 0
 		}
