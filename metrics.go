@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/telemetry"
 	"github.com/mcp-dualstack/bridge/upstream"
 )
@@ -17,7 +18,7 @@ import (
 func (b *Bridge) openSignals() (*telemetry.Signals, error) {
 	o := b.s.Signals
 	o.Logger, o.Version = b.s.Logger, b.s.Version
-	o.Report, o.IDs = b.ledger.Report, b.ledger.IDs
+	o.Report, o.IDs = b.nextReport, b.ledger.IDs
 	o.UpstreamTransport = transportOf(b.up)
 	o.Retirement = b.retirement.shown
 	return telemetry.NewSignals(&o)
@@ -36,6 +37,11 @@ func (t *retirement) shown() telemetry.Retirement {
 		}
 	}
 	return r
+}
+
+// nextReport is the report on the next scheduled step, or on gone if none is.
+func (b *Bridge) nextReport() (telemetry.Report, error) {
+	return b.Report(retire.Stage(b.retirement.shown().Next), 0)
 }
 
 // BoundReached counts that a bound of the server's connector was reached. It is for upstream.Options.Bound.

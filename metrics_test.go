@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -17,6 +19,7 @@ import (
 	bridge "github.com/mcp-dualstack/bridge"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/internal/memhttp"
+	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/telemetry"
 	"github.com/mcp-dualstack/bridge/upstream"
 )
@@ -155,6 +158,37 @@ func TestGoneIsAStage(t *testing.T) {
 	}
 	defer b.Close()
 	wantLines(t, metricsOf(t, b), `mcp_bridge_retirement_stage{stage="gone"} 1`, `mcp_bridge_retirement_stage{stage="open"} 0`)
+}
+
+// What the stage says is in the gauges, and the verdict is about the step that is scheduled next.
+func TestMetricsOfTheStage(t *testing.T) {
+	if !bridge.LegacyBuilt {
+		t.Skip("without the HTTP+SSE transport the stage is gone, whatever the document says")
+	}
+	b, err := bridge.New(&server{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	k := b.Retirement()
+	state := *k.State()
+	state.Stage = retire.Brownout
+	state.Sunset = time.Now().Add(60 * 24 * time.Hour)
+	state.Brownouts = []retire.Window{{ID: "w", From: time.Now().Add(-time.Minute), Until: time.Now().Add(time.Hour), Mode: retire.ModeCalls}}
+	at := time.Now().Add(24 * time.Hour).Truncate(time.Second)
+	state.Schedule = []retire.Step{{Stage: retire.Closed, At: at}, {Stage: retire.Gone, At: at.Add(time.Hour)}}
+	next, err := k.Set(t.Context(), retire.Change{Version: state.Version, State: state, Actor: "test", Origin: retire.FromCLI, Reason: "test", Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, metricsOf(t, b),
+		`mcp_bridge_retirement_stage{stage="brownout"} 1`,
+		`mcp_bridge_retirement_stage{stage="open"} 0`,
+		fmt.Sprintf(`mcp_bridge_retirement_state_version %d`, next.Version),
+		`mcp_bridge_brownout_active{mode="calls"} 1`,
+		fmt.Sprintf(`mcp_bridge_retirement_next_step_timestamp_seconds{stage="closed"} %v`, float64(at.Unix())),
+		`mcp_bridge_retirement_ready{target_stage="closed"} -1`,
+	)
 }
 
 // A collector asks by an address. A name may be that of a web page that has been made to point here.
