@@ -18,10 +18,18 @@ type writer struct {
 	sent [][]byte // since the last flush
 }
 
-// maxKeptBytes is the largest buffer that is kept for other streams.
-const maxKeptBytes = 64 << 10
+const (
+	batchBytes   = 32 << 10 // of events that are written at once
+	maxKeptBytes = 64 << 10 // the largest buffer that is kept for other streams
+)
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func giveBuffer(buf *[]byte) {
+	if cap(*buf) <= maxKeptBytes {
+		buffers.Put(buf)
+	}
+}
 
 // begin writes the head of the response and the endpoint event.
 func (o *writer) begin(endpoint sse.Event) error {
@@ -34,7 +42,7 @@ func (o *writer) begin(endpoint sse.Event) error {
 	return errors.Join(err, o.flush())
 }
 
-// queued writes the queued messages of s, flushes when there are no more, and reports whether there were any. What may
+// queued writes the queued messages of s, many at a time, flushes when there are no more, and reports whether there were any. What may
 // not have been sent when a write fails is queued again, for the stream after this one.
 func (o *writer) queued(s *session) (wrote bool, err error) {
 	defer func() {
@@ -44,16 +52,30 @@ func (o *writer) queued(s *session) (wrote bool, err error) {
 		clear(o.sent)
 		o.sent = o.sent[:0]
 	}()
-	for msg := s.out.pop(); msg != nil; msg = s.out.pop() {
-		wrote = true
+	msg := s.out.pop()
+	if msg == nil {
+		return false, nil
+	}
+	buf := buffers.Get().(*[]byte)
+	defer giveBuffer(buf)
+	b := (*buf)[:0]
+	for ; msg != nil; msg = s.out.pop() {
 		o.sent = append(o.sent, msg)
 		// Some readers never connect without an event name (clients.md 2).
-		if err := o.event(sse.Event{Name: "message", Data: jsonrpc.OneLine(msg)}); err != nil {
+		b = sse.AppendEvent(b, sse.Event{Name: "message", Data: jsonrpc.OneLine(msg)})
+		*buf = b
+		if len(b) < batchBytes {
+			continue
+		}
+		if err := o.write(b); err != nil {
 			return true, err
 		}
+		b = b[:0]
 	}
-	if !wrote {
-		return false, nil
+	if len(b) > 0 {
+		if err := o.write(b); err != nil {
+			return true, err
+		}
 	}
 	s.last.Store(time.Now().UnixNano())
 	return true, o.flush()
@@ -69,12 +91,9 @@ func (o *writer) comment() error {
 
 func (o *writer) event(e sse.Event) error {
 	buf := buffers.Get().(*[]byte)
+	defer giveBuffer(buf)
 	*buf = sse.AppendEvent((*buf)[:0], e)
-	err := o.write(*buf)
-	if cap(*buf) <= maxKeptBytes {
-		buffers.Put(buf)
-	}
-	return err
+	return o.write(*buf)
 }
 
 func (o *writer) write(b []byte) error {
