@@ -201,7 +201,7 @@ func TestIdentityCostsNothingThatGrows(t *testing.T) {
 			sess := open(t, modern(s), r)
 			req := exchange.Request{Method: "tools/call", Params: []byte(`{"name":"a","arguments":{"x":"` + strings.Repeat("x", size) + `"}}`)}
 			peer := &exchangetest.Peer{}
-			allocs[i] = testing.AllocsPerRun(100, func() {
+			allocs[i] = testing.AllocsPerRun(10, func() {
 				s.calls = s.calls[:0]
 				if _, err := sess.Call(t.Context(), req, peer); err != nil {
 					t.Fatal(err)
