@@ -103,6 +103,7 @@ func (s *source) options() bridge.Options {
 		MaxStreamAge:   s.optional("max_stream_age"),
 		Reattach:       s.oneOf("reattach", "authenticated", "all", off),
 	}
+	o.Signals = s.signals()
 	s.bounds(&o)
 	s.translation(&o)
 	return o
