@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	leastHeap   = 48 << 20 // bytes; below it nothing is collected
+	leastHeap   = 32 << 20 // bytes; below it nothing is collected
 	defaultPace = 100      // percent, Go's own
-	mostPace    = 4000
+
+	// mostPace is that at which the first collection begins at leastHeap: at Go's own it begins at 4 MiB.
+	mostPace = leastHeap / (4 << 20) * 100
 )
 
 // A heapPacer sets the pace of garbage collection after each collection: Go's own, but for a small heap. Go collects whenever
