@@ -3,7 +3,6 @@ package bridge_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/retire"
@@ -49,5 +48,4 @@ func setStage(t testing.TB, k *retire.Keeper, stage retire.Stage, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait()
 }

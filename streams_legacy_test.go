@@ -39,19 +39,6 @@ func sseOf(t *testing.T, srv *memhttp.Server) (stream *bufio.Reader, endpoint st
 	return stream, endpoint
 }
 
-func postTo(t *testing.T, srv *memhttp.Server, to, body string) *http.Response {
-	t.Helper()
-	req, _ := http.NewRequest(http.MethodPost, to, strings.NewReader(body))
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	res, err := srv.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { res.Body.Close() })
-	return res
-}
-
 // Nothing is refused before load balancers could see that readyz fails, and no stream of either transport ends before the
 // last call of both: its client would come back to a bridge that only refuses.
 func TestEndOfStreams(t *testing.T) {
