@@ -113,6 +113,11 @@ type Options struct {
 	MaxBodyBytesInTotal     int64 // of all requests being read or answered; over it 503; zero: 128 MiB
 	StreamBytes             int   // queued bytes per stream before a slow reader is cut; zero: 1 MiB
 
+	// What a stream of a session keeps for a client that lost the connection (translation.md 14.4).
+	ReplayEvents int           // per stream; zero: 256
+	ReplayBytes  int           // per stream, and of all finished calls of a session together; zero: 1 MiB
+	ReplayAge    time.Duration // zero: 5 min
+
 	JSONResponses bool // answer session-era POSTs with JSON where nothing but the response is to be said
 	AcceptRawName bool // accept Mcp-Name that should have been encoded (translation.md 11)
 
@@ -251,6 +256,7 @@ func (s *settings) checkNumbers() error {
 		{"max sessions per principal", int64(s.MaxSessionsPerPrincipal)}, {"max calls in total", int64(s.MaxCallsInTotal)},
 		{"max streams", int64(s.MaxStreams)}, {"max streams per session", int64(s.MaxStreamsPerSession)},
 		{"max body bytes", s.MaxBodyBytes}, {"max body bytes in total", s.MaxBodyBytesInTotal}, {"hsts", int64(s.HSTS)}, {"stream bytes", int64(s.StreamBytes)},
+		{"replay events", int64(s.ReplayEvents)}, {"replay bytes", int64(s.ReplayBytes)}, {"replay age", int64(s.ReplayAge)},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", n.name))

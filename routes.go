@@ -144,6 +144,7 @@ func (s *settings) streamable(observe func(exchange.Observation)) *streamable.Op
 		BodyTimeout: s.BodyTimeout, Grace: s.Grace, PollAfter: s.PollAfter, MaxStreamAge: s.MaxStreamAge,
 		MaxSessionsPerPrincipal: s.MaxSessionsPerPrincipal, MaxCallsInTotal: s.MaxCallsInTotal,
 		MaxStreams: s.MaxStreams, MaxStreamsPerSession: s.MaxStreamsPerSession,
+		ReplayEvents: s.ReplayEvents, ReplayBytes: s.ReplayBytes, ReplayAge: s.ReplayAge,
 		JSONResponses: s.JSONResponses, AcceptRawName: s.AcceptRawName,
 	}
 }

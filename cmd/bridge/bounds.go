@@ -18,13 +18,16 @@ const (
 	defaultMaxStreamsPerSession    = 320
 	defaultMaxBodyBytes            = 8 << 20
 	defaultStreamBytes             = 1 << 20
+	defaultReplayEvents            = 256
+	defaultReplayBytes             = 1 << 20
+	defaultReplayAge               = 5 * time.Minute
 	defaultIdleTimeout             = 30 * time.Minute
 	defaultWriteTimeout            = 30 * time.Second
 	defaultBodyTimeout             = 30 * time.Second
 	defaultAskTimeout              = 10 * time.Minute
 )
 
-// addBounds adds the flags of what clients may have of the bridge.
+// addBounds adds the flags of what clients may have of the bridge, and how it answers them.
 func addBounds(fs *pflag.FlagSet) {
 	fs.Int("max-sessions", defaultMaxSessions, "open sessions per transport; a legacy stream is one")
 	fs.Int("max-sessions-per-principal", defaultMaxSessionsPerPrincipal, "open sessions of one authenticated caller, per transport")
@@ -35,10 +38,15 @@ func addBounds(fs *pflag.FlagSet) {
 	fs.Int("max-streams-per-session", defaultMaxStreamsPerSession, "of them in one session")
 	fs.Int("max-body-bytes", defaultMaxBodyBytes, "bytes of one request body")
 	fs.Int("stream-bytes", defaultStreamBytes, "bytes that wait for a slow reader before it is cut")
+	fs.Int("replay-events", defaultReplayEvents, "events that a stream of a session keeps for a client that lost the connection")
+	fs.Int("replay-bytes", defaultReplayBytes, "bytes that it keeps, and all finished calls of a session together")
+	fs.Duration("replay-age", defaultReplayAge, "time that it keeps them")
 	fs.Duration("idle-timeout", defaultIdleTimeout, "time after which a session of Streamable HTTP without a stream or call ends")
 	fs.Duration("write-timeout", defaultWriteTimeout, "time for one write to a stream")
 	fs.Duration("body-timeout", defaultBodyTimeout, "time for the whole of a request body to arrive")
 	fs.Duration("ask-timeout", defaultAskTimeout, "time for a client's answer to a question of the server's")
+	fs.Bool("json-responses", false, "answer calls of sessions with JSON where nothing but the response is to be said; such calls cannot be resumed")
+	fs.Bool("accept-raw-mcp-name", false, "accept an Mcp-Name header that should have been encoded and is the name itself")
 }
 
 // bounds reads them into o.
@@ -52,10 +60,15 @@ func (s *source) bounds(o *bridge.Options) {
 	o.MaxStreamsPerSession = s.number("max_streams_per_session")
 	o.MaxBodyBytes = int64(s.number("max_body_bytes"))
 	o.StreamBytes = s.number("stream_bytes")
+	o.ReplayEvents = s.number("replay_events")
+	o.ReplayBytes = s.number("replay_bytes")
+	o.ReplayAge = s.duration("replay_age")
 	o.IdleTimeout = s.duration("idle_timeout")
 	o.WriteTimeout = s.duration("write_timeout")
 	o.BodyTimeout = s.duration("body_timeout")
 	o.AskTimeout = s.duration("ask_timeout")
+	o.JSONResponses = s.bool("json_responses")
+	o.AcceptRawName = s.bool("accept_raw_mcp_name")
 }
 
 // count returns a whole number from 0 up, 0 being the default of what it bounds.

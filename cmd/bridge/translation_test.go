@@ -109,11 +109,18 @@ func TestDefaultsOfBounds(t *testing.T) {
 		{"idle", int64(o.IdleTimeout), int64(30 * time.Minute)},
 		{"write", int64(o.WriteTimeout), int64(30 * time.Second)},
 		{"body time", int64(o.BodyTimeout), int64(30 * time.Second)},
+		{"replay events", int64(o.ReplayEvents), 256},
+		{"replay bytes", int64(o.ReplayBytes), 1 << 20},
+		{"replay age", int64(o.ReplayAge), int64(5 * time.Minute)},
 		{"ask", int64(o.AskTimeout), int64(10 * time.Minute)},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: got %d, want %d", tt.name, tt.got, tt.want)
 		}
+	}
+	c, err = parse(t, "--json-responses", "--accept-raw-mcp-name", "--replay-events=9")
+	if err != nil || !c.bridge.JSONResponses || !c.bridge.AcceptRawName || c.bridge.ReplayEvents != 9 {
+		t.Errorf("got %+v, %v", c.bridge, err)
 	}
 	if _, err := parse(t, "--max-calls-in-total=0", "--body-timeout=0s"); err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("two problems: got %v", err)
