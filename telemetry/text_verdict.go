@@ -215,8 +215,8 @@ func (p *printer) simulation(s *Simulation) {
 	if s == nil {
 		return
 	}
-	p.wrapped("simulation: ", fmt.Sprintf("had it been %s for the last %s: %s sessions and %s calls of %s refused", s.Target, plural(s.Days, "day"),
-		thousands(s.Sessions), thousands(s.Calls), plural(len(s.Identities), "identity")))
+	p.wrapped("simulation: ", fmt.Sprintf("had it been %s for the last %s: %s and %s of %s refused", s.Target, plural(s.Days, "day"),
+		plural(int(s.Sessions), "session"), plural(int(s.Calls), "call"), plural(len(s.Identities), "identity")))
 	for _, i := range s.Identities[:min(len(s.Identities), maxTextRows)] {
 		p.linef(" %-8s %s %6s sessions %6s calls", i.Class, fill(cut(i.Label, 36), 36), count(i.Sessions), count(i.Calls))
 	}

@@ -22,10 +22,16 @@ const (
 // An exitError ends the program with a code. Its text is for the user and may have several lines.
 type exitError struct {
 	code int
-	err  error
+	err  error // nil: the output says it all
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
 func (e *exitError) Unwrap() error { return e.err }
 
 func failed(format string, args ...any) error {
@@ -48,8 +54,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	e, ok := errors.AsType[*exitError](err)
+	if ok && e.err == nil {
+		return e.code // what there is to say has been said
+	}
 	fmt.Fprintln(stderr, "bridge:", err)
-	if e, ok := errors.AsType[*exitError](err); ok {
+	if ok {
 		return e.code
 	}
 	// What cobra and pflag find wrong is in the command line.
@@ -70,11 +80,11 @@ It remembers who still speaks what, so that the old routes can be switched off w
 ` + exitCodeHelp,
 		Example: `  bridge serve                                  # a built-in demo server
   bridge serve -- node server.js stdio          # wrap a stdio server
-  bridge report                                 # who speaks what`,
+  bridge report                                 # can the legacy routes go, and who breaks`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.AddCommand(serveCommand(), probeCommand(), reportCommand(), retireCommand(), checkCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), probeCommand(), reportCommand(), ledgerCommand(), retireCommand(), checkCommand(), versionCommand())
 	return cmd
 }

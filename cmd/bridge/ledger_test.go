@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mcp-dualstack/bridge/telemetry"
+)
+
+func TestLedger(t *testing.T) {
+	dir := recorded(t, oldClient("old"), newClient("new"))
+	ledger := func(code int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		var out, log bytes.Buffer
+		if got := run(append([]string{"ledger"}, args...), &out, &log); got != code {
+			t.Errorf("%v: got exit code %d, want %d: %s", args, got, code, &log)
+		}
+		return out.String(), log.String()
+	}
+	if got, _ := ledger(exitOK, "list", "--state", dir); !strings.Contains(got, "unknown  old 1") || !strings.Contains(got, "modern   new 1") {
+		t.Errorf("list: got %s", got)
+	}
+	if got, _ := ledger(exitOK, "list", "--state", dir, "--class", "modern", "--output", "csv"); strings.Contains(got, "old@") || !strings.Contains(got, "new@") {
+		t.Errorf("list of a class: got %s", got)
+	}
+	var v telemetry.Inventory
+	got, _ := ledger(exitOK, "export", "--state", dir, "old@;")
+	if err := json.Unmarshal([]byte(got), &v); err != nil || len(v.Identities) != 1 || len(v.Identities[0].Days) != 1 || v.Identities[0].Days[0].Calls != 1 {
+		t.Errorf("export: got %s, %v", got, err)
+	}
+	ledger(exitOK, "forget", "--state", dir, "old@;")
+	if got, _ := ledger(exitOK, "list", "--state", dir); strings.Contains(got, "old 1") || !strings.Contains(got, "new 1") {
+		t.Errorf("list after forget: got %s", got)
+	}
+	if _, log := ledger(exitFailed, "forget", "--state", dir, "old@;", "new@;"); !strings.Contains(log, `"old@;"`) || strings.Contains(log, `"new@;"`) {
+		t.Errorf("forget of one that is unknown: got %s", log)
+	}
+	ledger(exitFailed, "export", "--state", dir, "old@;")
+	ledger(exitUnreadable, "list", "--state", t.TempDir())
+	ledger(exitUnreadable, "forget", "--ledger", dir, "x")
+	ledger(exitUsage, "list", "--state", dir, "--class", "nice")
+	ledger(exitUsage)
+	ledger(exitUsage, "forget")
+}
