@@ -10,8 +10,11 @@ import (
 	"github.com/mcp-dualstack/bridge/exchange"
 )
 
-// healthFresh is how long a sign of life, or of death, is believed before the server is asked.
-const healthFresh = 10 * time.Second
+// How long a sign is believed before the server is asked.
+const (
+	upFresh   = 10 * time.Second
+	downFresh = 2 * time.Second
+)
 
 // Vitals are the signs of life of a server. The zero value knows nothing. Methods may be called concurrently.
 type vitals struct {
@@ -38,7 +41,11 @@ func (v *vitals) note(err error) {
 // notes what it learns. The error is the cause of ctx when that ends before anything is known.
 func (v *vitals) health(ctx context.Context, spawn func(func()) bool, ask func() error) error {
 	v.mu.Lock()
-	if !v.at.IsZero() && time.Since(v.at) < healthFresh {
+	fresh := upFresh
+	if v.err != nil {
+		fresh = downFresh
+	}
+	if !v.at.IsZero() && time.Since(v.at) < fresh {
 		defer v.mu.Unlock()
 		return v.err
 	}
@@ -125,7 +132,7 @@ func (l *leg) noted(resp *http.Response, err error) {
 }
 
 // Health returns nil if the server answers, else why not. It costs nothing while a connection is open or the last start
-// succeeded, and over HTTP while calls show that it answers; otherwise the server is asked or started, as for Open, but at most every 10 s. That goes on when ctx ends. The error is a
+// succeeded, and over HTTP while calls show that it answers; otherwise the server is asked or started, as for Open, but at most every 2 s. That goes on when ctx ends. The error is a
 // *exchange.Failure or the cause of ctx.
 func (u *Upstream) Health(ctx context.Context) error {
 	if u.leg != nil {
