@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	bridge "github.com/mcp-dualstack/bridge"
 )
@@ -100,4 +101,19 @@ func TestSecurityProblems(t *testing.T) {
 			}
 		})
 	}
+}
+
+// docs/security.md names every flag of security.
+func TestSecurityFlagsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	addSecurity(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !bytes.Contains(text, []byte("`--"+f.Name+"`")) {
+			t.Errorf("--%s is missing", f.Name)
+		}
+	})
 }
