@@ -132,8 +132,8 @@ func (l *leg) noted(resp *http.Response, err error) {
 }
 
 // Health returns nil if the server answers, else why not. It costs nothing while a connection is open or the last start
-// succeeded, and over HTTP while calls show that it answers; otherwise the server is asked or started, as for Open, but at most every 2 s. That goes on when ctx ends. The error is a
-// *exchange.Failure or the cause of ctx.
+// succeeded, and over HTTP while calls show that it answers. Otherwise the server is asked or started, as for Open, but at most
+// every 2 s; that goes on when ctx ends. The error is a *exchange.Failure or the cause of ctx.
 func (u *Upstream) Health(ctx context.Context) error {
 	if u.leg != nil {
 		return u.leg.vitals.health(ctx, u.spawn, func() error {

@@ -1,6 +1,6 @@
-// Package e2e runs the real bridge program in front of the real npm package server-everything on
-// stdio, and talks to it over real sockets with hand-written HTTP, so that what is asserted is what
-// is on the wire.
+// Package e2e runs the real bridge program in front of other people's servers, most often the npm package
+// server-everything on stdio, and talks to it over real sockets with hand-written HTTP, so that what is asserted is
+// what is on the wire.
 package e2e
 
 import (
