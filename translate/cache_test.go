@@ -98,7 +98,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"MaxSchemas", "Roots", "Drive.MaxRounds", "Drive.AskTimeout", `"tools/call"`, "whole milliseconds", "MaxTotal"} {
+	for _, want := range []string{"MaxSchemas", "roots are no", "Drive.MaxRounds", "Drive.AskTimeout", `"tools/call"`, "whole milliseconds", "MaxTotal"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not in %v", want, err)
 		}

@@ -90,7 +90,7 @@ func (o *Options) withDefaults() (Options, error) {
 		d.Drive.fill(),
 	}
 	if d.Roots != nil && !jsonrpc.IsArray(d.Roots) {
-		errs = append(errs, errors.New("Roots is not a JSON array"))
+		errs = append(errs, errors.New("roots are no JSON array"))
 	}
 	for method, c := range d.Cache {
 		if !cacheable(method) {
