@@ -200,3 +200,95 @@ func TestPassThroughIsNotShared(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// R46: refused in the middle of a session, or without one, whatever the transport: status and challenge of that call, nothing is sent again, and
+// the session goes on with the credentials that it has.
+func TestR46Challenges(t *testing.T) {
+	refusal := func(w http.ResponseWriter, status int) {
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer error="%d"`, status))
+		w.WriteHeader(status)
+	}
+	check := func(ctx context.Context, sess exchange.Session, tokens func() []string) {
+		t.Helper()
+		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+			before := len(tokens())
+			_, err := sess.Call(ctx, exchange.Request{Method: "prompts/get", Params: fmt.Appendf(nil, `{"name":"%d"}`, status)}, nil)
+			f, ok := errors.AsType[*exchange.Failure](err)
+			if !ok || f.Reason != exchange.ReasonAuth || f.Status != status || f.Challenge != fmt.Sprintf(`Bearer error="%d"`, status) {
+				t.Errorf("%d: got %+v", status, err)
+			}
+			equal(t, "requests", len(tokens())-before, 1)
+		}
+		if _, err := sess.Call(ctx, named("x"), nil); err != nil {
+			t.Errorf("after the refusals: %v", err)
+		}
+		for _, token := range tokens() {
+			equal(t, "credentials", token, "Bearer own")
+		}
+	}
+	call := func(w http.ResponseWriter, h *hit) {
+		switch toolName(h) {
+		case "401":
+			refusal(w, http.StatusUnauthorized)
+		case "403":
+			refusal(w, http.StatusForbidden)
+		default:
+			say(w, h, `{}`)
+		}
+	}
+	for name, test := range map[string]struct {
+		revision negotiate.Revision
+		answer   func(http.ResponseWriter, *hit)
+	}{
+		"sessions":  {negotiate.Rev20251125, legacyStub("2025-11-25", call)},
+		"stateless": {negotiate.Rev20260728, modernStub(call)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := passThrough()
+			o.HTTP.Headers = http.Header{"Authorization": {"Bearer of the bridge"}}
+			inWeb(t, o, test.answer, func(ctx context.Context, s *webStub, r *upstream.Remote) {
+				sess, err := r.Open(ctx, withToken(test.revision, "Bearer own"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := sess.Call(ctx, named("first"), nil); err != nil {
+					t.Fatal(err)
+				}
+				check(ctx, sess, func() (tokens []string) {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					for _, h := range s.hits {
+						tokens = append(tokens, h.Header.Get("Authorization"))
+					}
+					return tokens
+				})
+			})
+		})
+	}
+	t.Run("SSE", func(t *testing.T) {
+		s := &sseScript{call: func(x *sseTalk, w http.ResponseWriter, h *hit) {
+			if name := toolName(h); name == "401" || name == "403" {
+				call(w, h)
+				return
+			}
+			w.WriteHeader(http.StatusAccepted)
+			x.say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, h.m.ID)
+		}}
+		inSSE(t, s, passThrough(), func(t *testing.T, up *upstream.Upstream) {
+			c := legacyClient(negotiate.Rev20241105, nil)
+			c.Authorization = "Bearer own"
+			sess, err := up.Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := sess.Call(t.Context(), named("first"), nil); err != nil {
+				t.Fatal(err)
+			}
+			check(t.Context(), sess, func() []string {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.auths[:len(s.auths):len(s.auths)]
+			})
+		})
+	})
+}
