@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -81,7 +80,7 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	b.watchTokens()
 	b.translated = translate.Handler(b.signals.Upstream(up), s.translation(up, b.observe))
 	h := b.quotas(s.access(b.challenging(b.signals.Served(b.ledger.Handler(b.translated)))))
-	b.mcp = streamable.New(h, s.streamable(b.observe))
+	b.mcp = streamable.New(b.retirement.watch.counted(h), s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.retirement, b.admitted)
 	b.serve = s.strict(b.guard.Handler(b.guard.CORS(b.untilClosed(b.countStreams(normalised(b.auth.Identify(b.routes()), s.prefix))))))
 	return b, nil
@@ -124,21 +123,10 @@ func (b *Bridge) untilClosed(next http.Handler) http.Handler {
 	})
 }
 
-// observe records what the fronts report.
+// observe records, counts and logs what the fronts report.
 func (b *Bridge) observe(o exchange.Observation) {
 	b.ledger.Observe(o)
 	b.signals.Observe(o)
-	b.s.Logger.LogAttrs(context.Background(), slog.LevelDebug, "observed",
-		slog.String("event", o.Kind), slog.String("transport", o.Transport), slog.String("session", shortened(o.Session)),
-		slog.String("revision", o.Version), slog.String("detail", o.Detail))
-}
-
-// shortened is a session id as logs may have it: enough to tell sessions apart, and not enough to use one.
-func shortened(session string) string {
-	if len(session) > 8 {
-		return session[:8]
-	}
-	return session
 }
 
 // refused reports a request that the guard kept out.
@@ -183,7 +171,7 @@ func (b *Bridge) Close() error {
 	b.draining.Store(true)
 	b.ended.Store(true)
 	b.closing.Do(func() {
-		errs := []error{b.retirement.keeper.Close(), b.mcp.Close(), b.legacy.close()}
+		errs := []error{b.retirement.close(), b.mcp.Close(), b.legacy.close()}
 		if b.unwatch != nil {
 			b.unwatch()
 		}

@@ -52,6 +52,16 @@ func (r *record) lines() int {
 	return bytes.Count(r.text.Bytes(), []byte("\n"))
 }
 
+// all returns everything.
+func (r *record) all() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// wholeID is what crypto/rand.Text makes, by which sessions are used.
+var wholeID = regexp.MustCompile(`[A-Z2-7]{20,}`)
+
 func leaks(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -141,6 +151,9 @@ func playSown(t *testing.T, a *txtar.Archive) {
 	})
 	if w.Code != http.StatusOK || log.lines() == 0 || !strings.Contains(string(txtar.Format(a)), planted) {
 		t.Errorf("metrics: status %d; %d lines of log: nothing was looked at", w.Code, log.lines())
+	}
+	if id := wholeID.FindString(log.all() + spanText(spans.GetSpans())); id != "" {
+		t.Errorf("the log or a span has a whole session or event id: %s", id)
 	}
 	for what, lines := range map[string][]string{"log": log.leaks(), "metrics": leaks(w.Body.String()), "spans": leaks(spanText(spans.GetSpans()))} {
 		if len(lines) > 0 {

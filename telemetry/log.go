@@ -67,7 +67,7 @@ func (s *Signals) logOpened(ctx context.Context, l *leg, c *exchange.Client, nam
 	}
 	s.o.Logger.LogAttrs(ctx, slog.LevelInfo, message, append([]slog.Attr{
 		slog.String("event", event), s.number(ctx), slog.String("session", short(c.Session)), slog.String("transport", c.Transport),
-		slog.String("revision", l.revision), slog.String("requested", clean(c.Requested)), slog.String("client", name), slog.String("outcome", result),
+		slog.String("revision", l.revision), slog.String("requested", revisionLabel(c.Requested)), slog.String("client", name), slog.String("outcome", result),
 	}, append(s.deprecated(), s.who(c)...)...)...)
 }
 
@@ -137,24 +137,25 @@ func (s *Signals) logOperation(ctx context.Context, event string, l *leg, op ope
 	s.o.Logger.LogAttrs(ctx, slog.LevelDebug, "request ended", attrs...)
 }
 
-// logObservation tells of what a front has seen, if it is one of the events.
+// logObservation tells of what a front has seen: of the events at info, of the rest at debug under its kind.
 func (s *Signals) logObservation(o exchange.Observation) {
-	level, event, message := slog.LevelInfo, "", ""
+	level, event, message := slog.LevelDebug, o.Kind, "observed"
 	switch {
 	case o.Kind == exchange.SeenRefused && o.Transport == exchange.HTTPSSE:
-		event, message = EventRefused, "legacy request refused"
+		level, event, message = slog.LevelInfo, EventRefused, "legacy request refused"
 	case o.Kind == exchange.SeenReattached:
-		event, message = EventReattached, "a client that lost its legacy stream has its session again"
+		level, event, message = slog.LevelInfo, EventReattached, "a client that lost its legacy stream has its session again"
 	case o.Kind == exchange.SeenDiscover, o.Kind == exchange.SeenVersionHeader:
-		event, message = EventEvidence, evidenceMessage
+		level, event, message = slog.LevelInfo, EventEvidence, evidenceMessage
 	case o.Kind == exchange.SeenSameURL:
-		level, event, message = slog.LevelDebug, EventSameURL, "Streamable HTTP on the legacy URL" // one per request of a stateless client
-	default:
+		event, message = EventSameURL, "Streamable HTTP on the legacy URL" // one per request of a stateless client
+	}
+	if !s.o.Logger.Enabled(context.Background(), level) {
 		return
 	}
 	attrs := []slog.Attr{
 		slog.String("event", event), s.number(context.Background()), slog.String("session", short(o.Session)), slog.String("transport", o.Transport),
-		slog.String("revision", clean(o.Version)), slog.String("kind", o.Kind), slog.String("reason", clean(o.Detail)),
+		slog.String("revision", revisionLabel(o.Version)), slog.String("kind", o.Kind), slog.String("reason", clean(o.Detail)),
 	}
 	for _, a := range []slog.Attr{slog.String("stage", o.Stage), slog.String("point", o.Point), slog.String("mode", o.Mode)} {
 		if a.Value.String() != "" {
