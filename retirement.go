@@ -19,6 +19,7 @@ type retirement struct {
 	fixed   bool                           // gone, whatever the document says: by configuration, or because the transport is not in this build
 	who     func(exchange.Client) []string // identities of the ledger that may be meant, the surest first
 	observe func(exchange.Observation)
+	watch   *windowWatch
 }
 
 // openRetirement opens the state document and stands ready for the legacy routes.
@@ -38,7 +39,15 @@ func (b *Bridge) openRetirement() (*retirement, error) {
 	if t.keeper, err = retire.OpenKeeper(b.s.State, &retire.Options{Logger: b.s.Logger, Ready: ready}); err != nil {
 		return nil, fmt.Errorf("open the retirement state: %w", err)
 	}
+	t.watch = &windowWatch{guard: b.s.Retirement.Guard, keeper: t.keeper}
 	return t, nil
+}
+
+// close ends the keeper and what the guard has begun.
+func (t *retirement) close() error {
+	err := t.keeper.Close()
+	t.watch.close()
+	return err
 }
 
 // Retirement returns the keeper of the stage of the HTTP+SSE routes. It is closed with the bridge. Where the routes are off by
@@ -97,11 +106,16 @@ func (t *retirement) decide(s *retire.State, p retire.Point, c exchange.Client, 
 	return d
 }
 
+// known returns the ids of the identity that c belongs to.
+func (t *retirement) known(c exchange.Client) []string {
+	c.Principal, _ = t.s.rules.of(c.Principal) // as the ledger knows it
+	return t.who(c)
+}
+
 func (t *retirement) ask(s *retire.State, p retire.Point, c exchange.Client, fresh bool) retire.Decision {
 	a := retire.Ask{Point: p, Fresh: fresh, Now: time.Now()}
 	if w := s.Active(a.Now); len(s.Exemptions) > 0 || w != nil && w.Percent > 0 {
-		c.Principal, _ = t.s.rules.of(c.Principal) // as the ledger knows it
-		a.IDs = t.who(c)                           // the rest needs no identity, and this is the hot path
+		a.IDs = t.known(c) // the rest needs no identity, and this is the hot path
 	}
 	return s.Decide(a)
 }
@@ -116,6 +130,9 @@ func (t *retirement) seen(kind string, p retire.Point, d retire.Decision, c exch
 		o.Detail += " " + o.Mode
 	}
 	t.observe(o)
+	if d.Window != "" && (kind == exchange.SeenRefused || kind == exchange.SeenExempt) {
+		t.watch.met(t.keeper.State(), t.known(c), kind == exchange.SeenRefused)
+	}
 }
 
 // client is what a request says about who sends it, before any message is read.

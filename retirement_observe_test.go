@@ -33,7 +33,9 @@ func TestWhatAStageDoesIsObserved(t *testing.T) {
 		nobody := func(*http.Request) (exchange.Client, bool) { return exchange.Client{}, false }
 		t.messages(http.NotFoundHandler(), nobody).ServeHTTP(httptest.NewRecorder(), from(http.MethodPost, "/messages?sessionId=x", `{}`))
 	}
-	lost := func(t *retirement) { t.lost(httptest.NewRecorder(), from(http.MethodPost, "/messages?sessionId=x", `{}`)) }
+	lost := func(t *retirement) {
+		t.lost(httptest.NewRecorder(), from(http.MethodPost, "/messages?sessionId=x", `{}`))
+	}
 	ask := func(method string, fresh bool) func(*retirement) {
 		return func(t *retirement) {
 			c := exchange.Client{Session: "S", Info: []byte(`{"name":"c"}`), Requested: "2025-06-18"}
@@ -108,7 +110,10 @@ func retirementAt(t *testing.T, state retire.State, observe func(exchange.Observ
 	if _, err := k.Set(t.Context(), retire.Change{State: state, Actor: "test", Reason: "a test", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	return &retirement{s: s, keeper: k, who: func(exchange.Client) []string { return []string{"known"} }, observe: observe}
+	r := &retirement{s: s, keeper: k, who: func(exchange.Client) []string { return []string{"known"} }, observe: observe}
+	r.watch = &windowWatch{keeper: k}
+	t.Cleanup(r.watch.close)
+	return r
 }
 
 func from(method, target, body string) *http.Request {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
@@ -28,6 +29,9 @@ type RetirementOptions struct {
 	// Readiness is what the ledger's report must hold before a step past warn; nil: telemetry.DefaultPolicy. The exemptions of the
 	// state document count beside its own.
 	Readiness *telemetry.Policy
+
+	// Guard ends a brownout window that does more harm than it was meant to. The zero value has the defaults of retire.Guard.
+	Guard retire.Guard
 
 	WarningHeader bool // writes Warning: 299 too, on every legacy response from announce on
 	Instructions  bool // appends the notice to the server's instructions, which models read, from warn on
