@@ -85,9 +85,26 @@ func (p *payload) asking(to exchange.Peer) exchange.Peer {
 	return &askingPeer{Peer: to, pay: p}
 }
 
+// standing returns the Back of a handshake-era client as asking does.
+func (p *payload) standing(c exchange.Client) exchange.Peer {
+	if c.Back == nil {
+		return nil
+	}
+	return &askingPeer{Peer: c.Back, pay: p, apart: p.pooled && c.Principal == ""}
+}
+
 type askingPeer struct {
 	exchange.Peer
-	pay *payload
+	pay   *payload
+	apart bool // what is said of an elicitation may be about another client's, and nobody knows who is who
+}
+
+// Notify tells the client, but for the end of an elicitation that cannot be known to be its own (translation.md 6.4).
+func (a *askingPeer) Notify(ctx context.Context, note exchange.Request) error {
+	if a.apart && note.Method == noteVisited {
+		return nil
+	}
+	return a.Peer.Notify(ctx, note)
 }
 
 // Call asks the client. What its revision cannot say is refused like what it did not declare, where the server

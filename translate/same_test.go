@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-dualstack/bridge/exchange/exchangetest"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/negotiate"
+	"github.com/mcp-dualstack/bridge/translate"
 )
 
 // newLegacyScript returns a server that answered initialize with the revision.
@@ -211,5 +212,40 @@ func TestIdentityCostsNothingThatGrows(t *testing.T) {
 		if allocs[0] != allocs[1] || allocs[0] > 2 {
 			t.Errorf("%v: got %v allocations for a small call and a large one, want the same few", r, allocs)
 		}
+	}
+}
+
+// The end of an elicitation is told to the session that it belongs to (translation.md 6.4): where sessions of the server's are shared,
+// that is known of a caller's own only.
+func TestEndOfAnElicitationInThePool(t *testing.T) {
+	const note, change = "notifications/elicitation/complete", "notifications/tools/list_changed"
+	for _, c := range []struct {
+		name, principal string
+		pooled          bool
+		want            string
+	}{
+		{"a session of its own", "", false, note + " " + change},
+		{"pooled, known", "a", true, note + " " + change},
+		{"pooled, not known", "", true, change},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newLegacyScript(t, l3, nil)
+			back := &exchangetest.Peer{}
+			sess, err := translate.Handler(s, &translate.Options{Pooled: c.pooled}).Open(t.Context(), exchange.Client{Revision: l3, Principal: c.principal, Back: back})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sess.Close()
+			for _, method := range []string{note, change} {
+				if err := s.opened[0].Back.Notify(t.Context(), exchange.Request{Method: method}); err != nil {
+					t.Error(err)
+				}
+			}
+			var got []string
+			for _, n := range back.Notes() {
+				got = append(got, n.Method)
+			}
+			equal(t, "told", strings.Join(got, " "), c.want)
+		})
 	}
 }

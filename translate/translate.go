@@ -63,7 +63,7 @@ func (h *handler) Open(ctx context.Context, c exchange.Client) (exchange.Session
 		return h.openModern(ctx, c)
 	}
 	below := c
-	below.Back = h.payload(c.Revision, negotiate.None).asking(c.Back)
+	below.Back = h.payload(c.Revision, negotiate.None).standing(c)
 	s, err := h.next.Open(ctx, below)
 	if err != nil {
 		return nil, err
