@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-dualstack/bridge/legacy"
 )
 
+// Report R10: two calls with one id, each with its own answer, in the order they end.
 func TestTwins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen log
@@ -35,6 +36,7 @@ func TestTwins(t *testing.T) {
 	})
 }
 
+// Report R48: no answer for a cancelled call, and others go on.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
@@ -54,6 +56,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// Translation.md 9: questions appear on the stream and answers come by POST.
 func TestQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
@@ -78,6 +81,7 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
+// Report R11: ids collide across clients all the time.
 func TestTwentyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var delay atomic.Int64

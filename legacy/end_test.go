@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-dualstack/bridge/legacy"
 )
 
+// Calls in flight learn that the server has ended, and then the stream ends.
 func TestServerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: hang, done: make(chan struct{})}
@@ -32,6 +33,7 @@ func TestServerEnds(t *testing.T) {
 	})
 }
 
+// Report R38: a server that cannot be started gives an error on the stream, and then the stream ends.
 func TestServerCannotBeOpened(t *testing.T) {
 	for _, c := range []struct{ name, body string }{
 		{"at the handshake", initialize("2025-06-18")},
@@ -79,6 +81,7 @@ func wantUnavailable(t *testing.T, s *memhttp.Server) {
 	}
 }
 
+// Report R31: shutdown refuses new work, lets calls end, and ends the streams.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
@@ -130,6 +133,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
+// A call that the client takes back is one less to wait for.
 func TestShutdownNoticesACancelledCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := serve(t, &script{call: hang}, nil)
@@ -146,6 +150,7 @@ func TestShutdownNoticesACancelledCall(t *testing.T) {
 	})
 }
 
+// While a session is being taken down nothing is accepted that would be lost.
 func TestPostToAnEndingSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: func(ctx context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {
@@ -179,6 +184,7 @@ func TestShutdownWaitsForTheHandshake(t *testing.T) {
 	})
 }
 
+// Close is quick also when a reader does not read.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: func(_ context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {
@@ -221,6 +227,7 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
+// Report R36: clients come and go, and nothing is left of them.
 func TestComingAndGoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: hang}

@@ -12,6 +12,8 @@ import (
 	"github.com/mcp-dualstack/bridge/legacy"
 )
 
+// Report R35: memory for a reader that does not read is bounded, its stream is cut at the bound, and others
+// do not notice.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen log
@@ -74,6 +76,7 @@ func TestOneLargeMessagePasses(t *testing.T) {
 	})
 }
 
+// A reader that stops in the middle of a write holds nothing for longer than WriteTimeout.
 func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &script{call: func(_ context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {

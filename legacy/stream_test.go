@@ -217,18 +217,3 @@ func TestVersionHeaderIsSeenOnce(t *testing.T) {
 		}
 	})
 }
-
-// Calls in flight learn that the server has ended, and then the stream ends.
-// Report R38: a server that cannot be started gives an error on the stream, and then the stream ends.
-// Report R10: two calls with one id, each with its own answer, in the order they end.
-// Report R48: no answer for a cancelled call, and others go on.
-// Translation.md 9: questions appear on the stream and answers come by POST.
-// Report R11: ids collide across clients all the time.
-// Report R35: memory for a reader that does not read is bounded, its stream is cut at the bound, and others
-// do not notice.
-// A reader that stops in the middle of a write holds nothing for longer than WriteTimeout.
-// Report R31: shutdown refuses new work, lets calls end, and ends the streams.
-// A call that the client takes back is one less to wait for.
-// While a session is being taken down nothing is accepted that would be lost.
-// Close is quick also when a reader does not read.
-// Report R36: clients come and go, and nothing is left of them.
