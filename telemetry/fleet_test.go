@@ -441,7 +441,7 @@ func (f *fleet) modern(n int) {
 // "ready" at the end of every history that shows that nobody will.
 func TestVerdictTruth(t *testing.T) {
 	seeds := uint64(3)
-	if testing.Short() {
+	if testing.Short() || raced {
 		seeds = 1
 	}
 	truths := []string{"somebody breaks", "nobody breaks, shown", "nobody breaks, not shown"}
