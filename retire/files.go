@@ -60,7 +60,7 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	if t.latest > t.written {
 		note = fmt.Sprintf("the document of version %d was found, and version %d recorded: that change was not carried out, or the file was put back", t.written, t.latest)
 	}
-	r := &Record{Time: moment(), Version: s.Version, From: s.Stage, To: s.Stage, Actor: s.By, Origin: FromConfig, Reason: s.Reason, Found: t.written, Note: note, State: s}
+	r := &Record{Time: moment(), Version: s.Version, From: s.Stage, To: s.Stage, Actor: s.By, Origin: FromConfig, Reason: s.Reason, Found: t.written, Lost: t.lost, Note: note, State: s}
 	if t.last != nil {
 		r.From = t.last.To
 		if s.Stage != t.last.To && s.Since.Equal(t.last.State.Since) {
@@ -71,7 +71,7 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	if err := t.write(s, r); err != nil {
 		return nil, err
 	}
-	t.latest, t.foreign = s.Version, false
+	t.latest, t.foreign, t.lost = s.Version, false, ""
 	return t, nil
 }
 
@@ -83,14 +83,17 @@ func (f *files) load(known *State) (*found, error) {
 	}
 	missing := err != nil
 	r := &found{}
+	d, err := parseDocument(text)
+	if err == nil {
+		r.lost = d.Audit
+	}
 	if err := readLog(f.dir, r.see); err != nil {
 		return nil, err
 	}
-	if missing {
+	switch {
+	case missing:
 		return r, r.missing(known)
-	}
-	d, err := parseDocument(text)
-	if err != nil {
+	case err != nil:
 		return r, r.damaged(known, f.dir, err)
 	}
 	r.current = &d.State
@@ -133,10 +136,11 @@ const emptyHash = "0000000000000000000000000000000000000000000000000000000000000
 // found is what a store says.
 type found struct {
 	current *State
-	latest  int64 // the highest version ever recorded
-	damage  error // why current is not what the state file says
-	foreign bool  // the document is not the one of the last record; current has the version under which it will be recorded
-	written int64 // where foreign: the version in the file
+	latest  int64  // the highest version ever recorded
+	damage  error  // why current is not what the state file says
+	foreign bool   // the document is not the one of the last record; current has the version under which it will be recorded
+	written int64  // where foreign: the version in the file
+	lost    string // hash of a record that the document names and the log does not have; empty: it has it, or none is named
 
 	last       *Record
 	head       string // hash of the last record
@@ -149,18 +153,19 @@ func (r *found) see(l line) {
 	if l.record == nil {
 		return
 	}
+	if l.hash == r.lost {
+		r.lost = ""
+	}
 	r.last, r.head = l.record, l.hash
 	r.latest = max(r.latest, l.record.Version)
 }
 
 // missing decides what is current without a document: the last known one, so that losing a file opens nothing and closes nothing.
 func (r *found) missing(known *State) error {
-	switch {
-	case known != nil && known.Version > 0:
-		r.current = known
-	case r.last != nil:
-		r.current = r.last.State
-	default:
+	if known != nil && known.Version == 0 {
+		known = nil
+	}
+	if r.current = r.lastKnown(known); r.current == nil {
 		r.current = &State{Stage: Open}
 		return nil
 	}
@@ -168,14 +173,20 @@ func (r *found) missing(known *State) error {
 	return nil
 }
 
+// lastKnown returns the later of what the keeper knows and what is recorded, nil if there is neither. A change that another process
+// recorded is not to be lost because its document was.
+func (r *found) lastKnown(known *State) *State {
+	switch {
+	case r.last != nil && (known == nil || r.last.Version > known.Version):
+		return r.last.State
+	default:
+		return known
+	}
+}
+
 // damaged decides what is current when the document cannot be read.
 func (r *found) damaged(known *State, dir string, err error) error {
-	switch {
-	case known != nil:
-		r.current = known
-	case r.last != nil:
-		r.current = r.last.State
-	default:
+	if r.current = r.lastKnown(known); r.current == nil {
 		return fmt.Errorf("%s in %s: %w; repair it, or remove it to begin at stage open", StateFile, dir, err)
 	}
 	r.damage = fmt.Errorf("%s in %s: %w; repair it, or make a change, which puts it aside", StateFile, dir, err)

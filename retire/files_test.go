@@ -294,6 +294,55 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// A change of another process that was recorded is not lost because its document was damaged before anybody saw it.
+func TestDamagedBeforeSeen(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, string){
+		"damaged": func(t *testing.T, dir string) { write(t, dir, retire.StateFile, "{") },
+		"missing": func(t *testing.T, dir string) { remove(t, dir, retire.StateFile) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				server := openKeeper(t, dir, &retire.Options{PollOnly: true})
+				set(t, server, retire.Warn)
+				set(t, openKeeper(t, dir, passive), retire.Announce)
+				spoil(t, dir)
+				if _, err := server.Set(t.Context(), to(server, retire.Open)); !errors.Is(err, retire.ErrStale) {
+					t.Errorf("got %v", err)
+				}
+				if s := server.State(); s.Stage != retire.Announce || s.Version != 2 || server.Damage() == nil {
+					t.Errorf("got %+v, %v", s, server.Damage())
+				}
+				if s := set(t, server, retire.Open); s.Version != 3 || server.Damage() != nil {
+					t.Errorf("got %+v, %v", s, server.Damage())
+				}
+			})
+			whole(t, dir, 3)
+		})
+	}
+}
+
+// A keeper that has nothing to do leaves the lock alone.
+func TestIdleTakesNoLock(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		k := openKeeper(t, dir, &retire.Options{PollOnly: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		set(t, k, retire.Warn)
+		time.Sleep(5 * time.Second)
+		unlock, err := retire.Lock(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		unlock()
+		if log.Len() > 0 || k.Damage() != nil {
+			t.Errorf("got %v: %s", k.Damage(), &log)
+		}
+	})
+}
+
 // The repair of a damaged document ends the damage.
 func TestDamageRepaired(t *testing.T) {
 	dir := t.TempDir()
@@ -406,7 +455,7 @@ func TestTornRecords(t *testing.T) {
 		set(t, k, retire.Announce)
 	}
 	v, err := retire.Verify(dir)
-	if err != nil || !v.Whole() || len(v.Notes) != 4 || v.Records != 5 {
+	if err != nil || !v.Whole() || len(v.Notes) != 4 || v.Records != 5 || v.Version != 5 {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }

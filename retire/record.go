@@ -19,6 +19,7 @@ type Record struct {
 	Digest  string       `json:"digest,omitempty"` // of the report that was looked at
 	Undoes  int64        `json:"undoes,omitempty"` // the version that this change took back
 	Found   int64        `json:"found,omitempty"`  // at origin config: the version in the document; records of later ones were not carried out
+	Lost    string       `json:"lost,omitempty"`   // at origin config: hash of a record that the document named and that was no longer in the log
 	Note    string       `json:"note,omitempty"`   // what the keeper has to say about it
 	State   *State       `json:"state"`            // the document after the change
 	Prev    string       `json:"prev"`             // SHA-256 of the line before, in hex; empty in the first one

@@ -79,6 +79,9 @@ func verifyChain(lines []line) *Verification {
 		default:
 			v.fault(l.number, "the line before it was changed or removed")
 		}
+		if l.record.Lost != "" {
+			v.fault(l.number, "says that the record before it, %.12s, was changed or removed, or that the document came from elsewhere", l.record.Lost)
+		}
 		if l.record.Version <= v.Version {
 			v.fault(l.number, "version %d comes after version %d, of line %d", l.record.Version, v.Version, previous)
 		}

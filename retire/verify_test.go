@@ -95,6 +95,37 @@ func texts(faults []retire.Fault) []string {
 	return list
 }
 
+// What was done to the last line, or to the last lines, stays visible after further changes.
+func TestVerifyStays(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(lines []string) []string
+	}{
+		{"edited", func(l []string) []string { l[4] = strings.Replace(l[4], `"ann"`, `"bob"`, 1); return l }},
+		{"removed", func(l []string) []string { return l[:4] }},
+		{"two removed", func(l []string) []string { return l[:3] }},
+		{"all removed", func([]string) []string { return nil }},
+	}
+	folder := written(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, lines := folder(t)
+			lines[4] += "\n"
+			write(t, dir, retire.AuditFile, strings.Join(tt.edit(lines), ""))
+			for range 2 {
+				k := openKeeper(t, dir, nil)
+				if s := set(t, k, retire.Closed); s.Version < 6 {
+					t.Errorf("got %+v", s)
+				}
+			}
+			v, err := retire.Verify(dir)
+			if err != nil || len(v.Faults) != 1 || !strings.Contains(v.Faults[0].Detail, "says that the record before it, ") {
+				t.Errorf("got %+v, %v", v, err)
+			}
+		})
+	}
+}
+
 // What is wrong with the document shows too.
 func TestVerifyDocument(t *testing.T) {
 	tests := []struct {
