@@ -233,7 +233,7 @@ func sources(t *testing.T, dir string) []*ast.File {
 // Every bound that can be told is in the document.
 func TestBoundsAreDocumented(t *testing.T) {
 	var code []string
-	for _, dir := range []string{"../upstream", "../translate"} {
+	for _, dir := range []string{"../upstream", "../translate", "../internal/guard"} {
 		code = append(code, constants(t, dir, "Bound")...)
 	}
 	for _, dir := range []string{".", ".."} {

@@ -37,6 +37,11 @@ type eventCounters struct {
 	streams                      metric.Int64UpDownCounter
 	tombstones                   metric.Int64UpDownCounter
 
+	// Series that are counted on the goroutine of a stream, made beforehand: making one goes so deep that the stack of an idle stream
+	// would stay twice as large.
+	streamSeries map[string]metric.MeasurementOption    // by transport
+	observations map[[2]string]metric.MeasurementOption // by kind and transport
+
 	opened, streamsOpened, observed, refused, dropped, bound, evidence, sameURL, legacyRefused, wouldRefuse, tombstone metric.Int64Counter
 }
 
@@ -76,12 +81,25 @@ func (e *eventCounters) instrument(m metric.Meter) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	e.makeSeries()
 	for _, stage := range []string{"closed", "drain", "gone"} {
 		for point := range points {
 			e.legacyRefused.Add(context.Background(), 0, refusal(stage, point, "")) // so that an alert sees the first
 		}
 	}
 	return nil
+}
+
+// makeSeries makes the series that streams count in.
+func (e *eventCounters) makeSeries() {
+	e.streamSeries, e.observations = map[string]metric.MeasurementOption{}, map[[2]string]metric.MeasurementOption{}
+	for _, t := range []string{exchange.HTTPSSE, exchange.StreamableHTTP, "", other} {
+		e.streamSeries[t] = with(labelTransport.String(t))
+		e.observations[[2]string{other, t}] = with(labelKind.String(other), labelTransport.String(t))
+		for kind := range seen {
+			e.observations[[2]string{kind, t}] = with(labelKind.String(kind), labelTransport.String(t))
+		}
+	}
 }
 
 // refusal is a series of refusals by a stage.
@@ -115,7 +133,7 @@ func (s *Signals) Bound(transport, name string) {
 
 // StreamOpened counts a stream and returns what says that it has ended, which must be called once.
 func (s *Signals) StreamOpened(transport string) (ended func()) {
-	series := with(labelTransport.String(transportLabel(transport)))
+	series := s.events.streamSeries[transportLabel(transport)]
 	s.events.streamsOpened.Add(context.Background(), 1, series)
 	s.events.streams.Add(context.Background(), 1, series)
 	return func() { s.events.streams.Add(context.Background(), -1, series) }
@@ -136,7 +154,7 @@ func (s *Signals) Observe(o exchange.Observation) {
 	if !seen[kind] {
 		kind = other
 	}
-	e.observed.Add(ctx, 1, with(labelKind.String(kind), transport))
+	e.observed.Add(ctx, 1, e.observations[[2]string{kind, transport.Value.AsString()}])
 	switch o.Kind {
 	case exchange.SeenRefused:
 		s.refused(o, transport)
