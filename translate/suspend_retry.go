@@ -57,6 +57,7 @@ func (r *inputRequired) result() (exchange.Response, error) {
 func (s *suspender) sealed(t *token) string {
 	text := s.keys.seal(t)
 	if len(text) > largeToken {
+		s.reached(BoundLargeState)
 		s.log.Warn("large requestState", "method", t.method, "bytes", len(text))
 	}
 	return text

@@ -93,6 +93,21 @@ func TestLargeStateOfAModernServer(t *testing.T) {
 	equal(t, "answer", d.show("tools/call", deploy), "error -32603 state_too_large")
 }
 
+// A large token is allowed and counted (translation.md 7.2).
+func TestLargeTokenIsCounted(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		want string
+	}{{4 << 10, "map[]"}, {9 << 10, "map[large_request_state:1]"}} {
+		o := translate.SuspendOptions{}
+		reached := bounds(&o)
+		state := strings.Replace(asksForm, `s\u0041`, strings.Repeat("s", c.size), 1)
+		d := newDesk(t, legacyHandler(t, newScript(t, results("tools/call", state)), &translate.Options{Wrap: true, Suspend: o}))
+		d.round("tools/call", deploy)
+		equal(t, "counted", reached(), c.want)
+	}
+}
+
 // What is no round passes as it is, without a copy.
 func TestWrapLeavesTheRestAlone(t *testing.T) {
 	result := []byte(`{"resultType":"complete","content":[{"type":"text","text":"` + strings.Repeat("x", 1<<10) + `"}]}`)
