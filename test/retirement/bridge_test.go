@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 // A bridge is the real program in front of its demo server.
 type bridge struct {
 	*harness.Process
-	base  string
+	addr  string
+	base  string // http://ADDR
 	state string // folder
+	flags []string
 }
 
 // newURL is what an error must name.
@@ -26,13 +29,27 @@ func startBridge(t *testing.T, flags ...string) *bridge {
 	if *installed == "" || testing.Short() {
 		t.Skip("needs the published clients: make retirement")
 	}
-	b := &bridge{state: t.TempDir()}
-	addr := harness.FreeAddr(t)
-	b.base = "http://" + addr
-	args := append([]string{"serve", "--listen", addr, "--admin", "off", "--state", b.state, "--retire-drain-spread", "2s"}, flags...)
+	b := &bridge{state: t.TempDir(), addr: harness.FreeAddr(t), flags: flags}
+	b.base = "http://" + b.addr
+	b.start(t)
+	return b
+}
+
+func (b *bridge) start(t *testing.T) {
+	t.Helper()
+	args := append([]string{"serve", "--listen", b.addr, "--admin", "off", "--state", b.state, "--retire-drain-spread", "2s"}, b.flags...)
 	b.Process = harness.Start(t, exec.Command(bridgeProgram, args...))
 	b.Says(t, b.base)
-	return b
+}
+
+// restart ends the program as an operator does and starts it again at the same address.
+func (b *bridge) restart(t *testing.T) {
+	t.Helper()
+	b.Signal(syscall.SIGTERM)
+	if code := b.Wait(t); code != 0 {
+		t.Fatalf("the bridge ended with %d", code)
+	}
+	b.start(t)
 }
 
 // stage changes the document in the folder, as bridge retire does, and waits until the bridge says so: 2 s at most (retirement.md 6).

@@ -118,6 +118,37 @@ func both(t *testing.T, column string, b *bridge, change func(*testing.T), f fun
 	})
 }
 
+// At open a restart does not end a client that comes back by itself: the next call succeeds (retirement.md 10, check 5). At closed it
+// is told where to go.
+func TestRestart(t *testing.T) {
+	b := startBridge(t)
+	live := map[string]*running{}
+	comesBack := func(k kind) bool { return k.library == "" } // the Go clients end with their stream (2.2)
+	for _, k := range published {
+		if comesBack(k) {
+			live[k.name] = k.start(t, "sse", b.base+"/sse")
+			works(t, k.name+": connect", live[k.name].do("connect"))
+		}
+	}
+	b.restart(t)
+	time.Sleep(8 * time.Second) // they come back within 1 to 3 s, mcp-remote later
+	t.Run("open", func(t *testing.T) {
+		each(t, "restart", comesBack, func(t *testing.T, k kind) {
+			live[k.name].t = t
+			works(t, "call", live[k.name].do("call"))
+		})
+	})
+	b.stage(t, retire.Closed)
+	b.restart(t)
+	time.Sleep(8 * time.Second)
+	t.Run("closed", func(t *testing.T) {
+		each(t, "closed and restarted", comesBack, func(t *testing.T, k kind) {
+			live[k.name].t = t
+			says(t, "call", live[k.name].do("call"), b.newURL())
+		})
+	})
+}
+
 func window(mode retire.Mode, d time.Duration) retire.Window {
 	now := time.Now()
 	return retire.Window{ID: "w-" + string(mode), From: now, Until: now.Add(d), Mode: mode}
