@@ -72,7 +72,8 @@ var importTable = map[string]rule{
 
 	// For tests only.
 	"exchange/exchangetest": {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{"github.com/google/go-cmp"}, by: []string{"nobody"}},
-	"internal/memhttp":      {by: []string{"nobody"}},
+	"internal/issuertest":   {own: []string{"internal/memhttp"}, others: []string{"github.com/go-jose/go-jose/v4"}, by: []string{"nobody"}},
+	"internal/memhttp":      {by: []string{"internal/issuertest"}},
 	"internal/schematest":   {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{"github.com/google/jsonschema-go"}, by: []string{"nobody"}},
 	"test/harness":          {by: []string{"nobody"}},
 	"test/streams/server":   {by: []string{"nobody"}},

@@ -160,13 +160,13 @@ func TestTLS(t *testing.T) {
 	}
 
 	// A new certificate is used without a restart; while its files do not fit, the old one is.
-	fresh := a.write(f.cert, f.key)
+	a.write(f.cert, f.key)
 	a.pem(f.key, "PRIVATE KEY", pkcs8(t, a.key))
 	time.Sleep(certificatePoll)
 	if got := certificateOf(t, a, addr); !bytes.Equal(got.Raw, cert.Raw) {
 		t.Error("a certificate without its key is served")
 	}
-	fresh = a.write(f.cert, f.key)
+	fresh := a.write(f.cert, f.key)
 	time.Sleep(certificatePoll)
 	if got := certificateOf(t, a, addr); !bytes.Equal(got.Raw, fresh.Raw) {
 		t.Error("the old certificate is served still")

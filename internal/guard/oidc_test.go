@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mcp-dualstack/bridge/internal/guard"
+	"github.com/mcp-dualstack/bridge/internal/issuertest"
 )
 
 // A gate is an Authenticator and what it says to a request.
@@ -44,7 +45,7 @@ func (g *gate) ask(authorization ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-func newOIDC(t *testing.T, i *issuer, o guard.OIDCOptions) *guard.OIDC {
+func newOIDC(t *testing.T, i *issuertest.Issuer, o guard.OIDCOptions) *guard.OIDC {
 	t.Helper()
 	o.Issuer, o.RoundTripper = i.URL, i.Client().Transport
 	if o.Audience == nil {
@@ -60,7 +61,7 @@ func newOIDC(t *testing.T, i *issuer, o guard.OIDCOptions) *guard.OIDC {
 // Which tokens are good, and what is said of the others.
 func TestOIDC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t)
+		i := issuertest.New(t)
 		g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{})})
 		stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -68,12 +69,8 @@ func TestOIDC(t *testing.T) {
 		}
 		claims := map[string]any{"iss": i.URL, "aud": "test", "sub": "alice", "exp": time.Now().Add(time.Hour).Unix()}
 		at := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
-		public := i.keys[0]
-		secret, err := public.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		good := i.token(t, nil)
+		secret := i.PublicKeys(t)
+		good := i.Token(t, nil)
 		parts := strings.Split(good, ".")
 		none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + "."
 		tests := []struct {
@@ -82,20 +79,20 @@ func TestOIDC(t *testing.T) {
 			status int
 		}{
 			{"good", good, 200},
-			{"one audience of several", i.token(t, map[string]any{"aud": []string{"x", "other"}}), 200},
-			{"expired within the skew", i.token(t, map[string]any{"exp": at(-50 * time.Second)}), 200},
-			{"expired", i.token(t, map[string]any{"exp": at(-2 * time.Minute)}), 401},
-			{"without an expiry", i.token(t, map[string]any{"exp": nil}), 401},
-			{"not valid yet", i.token(t, map[string]any{"nbf": at(10 * time.Minute)}), 401},
-			{"for somebody else", i.token(t, map[string]any{"aud": "elsewhere"}), 401},
-			{"for nobody", i.token(t, map[string]any{"aud": nil}), 401},
-			{"an audience that only begins alike", i.token(t, map[string]any{"aud": "tester"}), 401},
-			{"of another issuer", i.token(t, map[string]any{"iss": "https://evil.test"}), 401},
-			{"of the issuer with a slash", i.token(t, map[string]any{"iss": i.URL + "/"}), 401},
-			{"without a subject", i.token(t, map[string]any{"sub": ""}), 401},
-			{"a subject that could pass for another", i.token(t, map[string]any{"sub": "alice\x000,"}), 401},
-			{"signed by somebody else with our key's name", i.sign(t, jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger, KeyID: "k1"}}, claims), 401},
-			{"signed with the public key as a secret", i.sign(t, jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: secret, KeyID: "k1"}}, claims), 401},
+			{"one audience of several", i.Token(t, map[string]any{"aud": []string{"x", "other"}}), 200},
+			{"expired within the skew", i.Token(t, map[string]any{"exp": at(-50 * time.Second)}), 200},
+			{"expired", i.Token(t, map[string]any{"exp": at(-2 * time.Minute)}), 401},
+			{"without an expiry", i.Token(t, map[string]any{"exp": nil}), 401},
+			{"not valid yet", i.Token(t, map[string]any{"nbf": at(10 * time.Minute)}), 401},
+			{"for somebody else", i.Token(t, map[string]any{"aud": "elsewhere"}), 401},
+			{"for nobody", i.Token(t, map[string]any{"aud": nil}), 401},
+			{"an audience that only begins alike", i.Token(t, map[string]any{"aud": "tester"}), 401},
+			{"of another issuer", i.Token(t, map[string]any{"iss": "https://evil.test"}), 401},
+			{"of the issuer with a slash", i.Token(t, map[string]any{"iss": i.URL + "/"}), 401},
+			{"without a subject", i.Token(t, map[string]any{"sub": ""}), 401},
+			{"a subject that could pass for another", i.Token(t, map[string]any{"sub": "alice\x000,"}), 401},
+			{"signed by somebody else with our key's name", issuertest.Sign(t, jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger, KeyID: "k1"}}, claims), 401},
+			{"signed with the public key as a secret", issuertest.Sign(t, jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: secret, KeyID: "k1"}}, claims), 401},
 			{"not signed", none, 401},
 			{"signature cut off", parts[0] + "." + parts[1] + ".", 401},
 			{"another body under the signature", parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"root"}`)) + "." + parts[2], 401},
@@ -114,7 +111,7 @@ func TestOIDC(t *testing.T) {
 				t.Errorf("%s: got principal %q", tt.name, g.who.Principal)
 			}
 		}
-		if n := i.count("/.well-known/openid-configuration"); n != 1 {
+		if n := i.Count("/.well-known/openid-configuration"); n != 1 {
 			t.Errorf("the discovery document was read %d times, want once", n)
 		}
 		time.Sleep(time.Minute) // for connections that are idle
@@ -123,7 +120,7 @@ func TestOIDC(t *testing.T) {
 
 func TestOIDCGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t)
+		i := issuertest.New(t)
 		g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{GroupsClaim: "roles"})})
 		tests := []struct {
 			claims map[string]any
@@ -138,7 +135,7 @@ func TestOIDCGrants(t *testing.T) {
 			{map[string]any{"scope": 7, "roles": map[string]any{"a": 1}}, ""},
 		}
 		for _, tt := range tests {
-			if w := g.ask("bearer " + i.token(t, tt.claims)); w.Code != 200 {
+			if w := g.ask("bearer " + i.Token(t, tt.claims)); w.Code != 200 {
 				t.Fatalf("%v: %d %s", tt.claims, w.Code, w.Body)
 			}
 			if got := strings.Join(g.who.Grants, " "); got != tt.want {
@@ -154,7 +151,7 @@ func TestOIDCGrants(t *testing.T) {
 // A new key is taken at once, an old one is not trusted for long after the issuer has taken it back.
 func TestRotatedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t)
+		i := issuertest.New(t)
 		g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{})})
 		want := func(what, token string, status int) {
 			t.Helper()
@@ -162,20 +159,20 @@ func TestRotatedKeys(t *testing.T) {
 				t.Errorf("%s: got %d, want %d", what, w.Code, status)
 			}
 		}
-		old := i.token(t, nil)
+		old := i.Token(t, nil)
 		want("the first key", old, 200)
 		time.Sleep(time.Minute)
-		i.rotate(t, "k2")
-		want("a new key", i.token(t, nil), 200)
+		i.Rotate(t, "k2")
+		want("a new key", i.Token(t, nil), 200)
 		want("the old key", old, 401)
 
-		i.rotate(t, "k3")
-		current := i.token(t, nil)
+		i.Rotate(t, "k3")
+		current := i.Token(t, nil)
 		want("a key nobody has heard of yet, right after the issuer was asked", current, 401)
 		time.Sleep(11 * time.Second)
 		want("the same a moment later", current, 200)
 
-		i.rotate(t, "k4") // and nobody sends anything signed with it
+		i.Rotate(t, "k4") // and nobody sends anything signed with it
 		time.Sleep(16 * time.Minute)
 		want("a key that was taken back", current, 401)
 	})
@@ -184,18 +181,18 @@ func TestRotatedKeys(t *testing.T) {
 // Tokens with keys that do not exist do not make the bridge a burden for the issuer.
 func TestIssuerIsNotHammered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t)
+		i := issuertest.New(t)
 		g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{})})
-		g.ask("Bearer " + i.token(t, nil))
-		before := i.count("/keys")
-		i.kid = "made-up"
+		g.ask("Bearer " + i.Token(t, nil))
+		before := i.Count("/keys")
+		i.KeyID = "made-up"
 		for range 100 {
-			if w := g.ask("Bearer " + i.token(t, nil)); w.Code != 401 {
+			if w := g.ask("Bearer " + i.Token(t, nil)); w.Code != 401 {
 				t.Fatalf("got %d, want 401", w.Code)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := i.count("/keys") - before; n > 2 {
+		if n := i.Count("/keys") - before; n > 2 {
 			t.Errorf("the issuer was asked %d times in 10 s, want 2 at most", n)
 		}
 	})
@@ -204,10 +201,10 @@ func TestIssuerIsNotHammered(t *testing.T) {
 // An issuer that cannot be asked is nobody's fault: 503, not 401, and the bridge asks less and less often.
 func TestIssuerDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t)
-		i.setDown(true)
+		i := issuertest.New(t)
+		i.SetDown(true)
 		g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{})})
-		token := i.token(t, map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()})
+		token := i.Token(t, map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()})
 		for range 600 {
 			w := g.ask("Bearer " + token)
 			if w.Code != 503 || w.Header().Get("Retry-After") == "" || w.Header().Get("Www-Authenticate") != "" {
@@ -215,15 +212,15 @@ func TestIssuerDown(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := i.count("/.well-known/openid-configuration"); n > 20 {
+		if n := i.Count("/.well-known/openid-configuration"); n > 20 {
 			t.Errorf("the discovery document was asked for %d times in 10 min, want 20 at most", n)
 		}
-		i.setDown(false)
+		i.SetDown(false)
 		time.Sleep(time.Minute)
 		if w := g.ask("Bearer " + token); w.Code != 200 {
 			t.Fatalf("after it came back: got %d", w.Code)
 		}
-		i.setDown(true)
+		i.SetDown(true)
 		time.Sleep(20 * time.Minute)
 		if w := g.ask("Bearer " + token); w.Code != 200 {
 			t.Errorf("with keys of a while ago: got %d, want 200", w.Code)
@@ -263,10 +260,10 @@ func TestDiscoveryIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				i := newIssuer(t)
-				i.document = document
+				i := issuertest.New(t)
+				i.Document = document
 				g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{})})
-				if w := g.ask("Bearer " + i.token(t, nil)); w.Code != 503 {
+				if w := g.ask("Bearer " + i.Token(t, nil)); w.Code != 503 {
 					t.Errorf("got %d, want 503", w.Code)
 				}
 			})
@@ -276,7 +273,7 @@ func TestDiscoveryIsChecked(t *testing.T) {
 
 func TestChallenges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t)
+		i := issuertest.New(t)
 		g := newGate(t, guard.AuthOptions{
 			OIDC: newOIDC(t, i, guard.OIDCOptions{}), Scopes: []string{"mcp", "read"},
 			Metadata: func(r *http.Request) string {
@@ -297,8 +294,8 @@ func TestChallenges(t *testing.T) {
 			{"nothing after the scheme", []string{"Bearer "}, 401, `Bearer realm="mcp", error="invalid_request", ` + rest},
 			{"a huge one", []string{"Bearer " + strings.Repeat("a", 20000)}, 401, `Bearer realm="mcp", error="invalid_request", ` + rest},
 			{"a bad one", []string{"Bearer a.b.c"}, 401, `Bearer realm="mcp", error="invalid_token", ` + rest},
-			{"one of two scopes", []string{"Bearer " + i.token(t, map[string]any{"scope": "mcp"})}, 403, `Bearer realm="mcp", error="insufficient_scope", ` + rest},
-			{"both scopes", []string{"BEARER " + i.token(t, map[string]any{"scope": "read x mcp"})}, 200, ""},
+			{"one of two scopes", []string{"Bearer " + i.Token(t, map[string]any{"scope": "mcp"})}, 403, `Bearer realm="mcp", error="insufficient_scope", ` + rest},
+			{"both scopes", []string{"BEARER " + i.Token(t, map[string]any{"scope": "read x mcp"})}, 200, ""},
 		}
 		for _, tt := range tests {
 			w := g.ask(tt.authorization...)
