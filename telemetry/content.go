@@ -181,9 +181,7 @@ func (m *memory) prune(before int64) error {
 }
 
 func (m *memory) forget(id string) (bool, error) {
-	_, ok := m.content.identities[id]
-	m.content.remove(id)
-	return ok, nil
+	return m.content.remove(id), nil
 }
 
 func (m *memory) close() error { return nil }

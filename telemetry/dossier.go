@@ -18,11 +18,15 @@ type dossier struct {
 	revisions  map[spoken]int64    // when last seen; at most maxKept per transport and role
 	transports map[string]carried  // what it did, ever
 	days       map[dayOf]dayCounts // what it did on the days that are kept
-	signs      map[signOf]sight    // at most maxKept
+	signs      map[signOf]sight    // at most maxSigns
 }
 
-// maxKept is how many names, revisions and signs of an identity are kept, the last seen ones.
-const maxKept = 8
+const (
+	maxKept = 8 // names, and revisions of each role, of an identity: the last seen ones
+
+	// maxSigns is more than there are kinds of signs with all their details, so that none is ever let go of.
+	maxSigns = 32
+)
 
 // A spoken is a revision that was asked for or spoken over a transport.
 type spoken struct {
@@ -121,9 +125,9 @@ func (d *dossier) trim() {
 			delete(d.names, p)
 		}
 	}
-	if len(d.signs) > maxKept {
+	if len(d.signs) > maxSigns {
 		newest := func(s signOf) int64 { return d.signs[s].last }
-		for _, s := range oldest(maps.Keys(d.signs), newest, signOf.compare, len(d.signs)-maxKept) {
+		for _, s := range oldest(maps.Keys(d.signs), newest, signOf.compare, len(d.signs)-maxSigns) {
 			delete(d.signs, s)
 		}
 	}

@@ -148,10 +148,10 @@ func (f *flusher) prune(now int64) {
 
 // forget removes an identity from memory and from the store.
 func (f *flusher) forget(id string) forgotten {
-	f.users.forget(id)
-	f.pending.remove(id)
+	seen := f.users.forget(id)
+	seen = f.pending.remove(id) || seen
 	ok, err := f.store.forget(id)
-	return forgotten{ok, err}
+	return forgotten{ok || seen, err}
 }
 
 // A stepwatch notices when the wall clock goes forward by more than time has passed.

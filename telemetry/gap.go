@@ -152,10 +152,12 @@ func (c *content) prune(before int64) {
 	c.gaps = slices.DeleteFunc(c.gaps, func(g gap) bool { return g.to < before })
 }
 
-// remove takes an identity out.
-func (c *content) remove(id string) {
-	if d := c.identities[id]; d != nil {
+// remove takes an identity out; ok is false if there is none of that id.
+func (c *content) remove(id string) (ok bool) {
+	d := c.identities[id]
+	if d != nil {
 		delete(c.identities, id)
 		c.held[d.anonymous()]--
 	}
+	return d != nil
 }

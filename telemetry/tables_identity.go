@@ -153,7 +153,7 @@ func (p *prepared) addDossier(d *dossier) error {
 		do(addSignSQL, d.id, k.kind, k.detail, s.n, s.first, s.last)
 	}
 	if len(d.signs) > 0 {
-		do(trimSignsSQL, d.id, maxKept)
+		do(trimSignsSQL, d.id, maxSigns)
 	}
 	return errors.Join(errs...)
 }

@@ -103,7 +103,7 @@ type user struct {
 	spokeAs atomic.Pointer[row] // what was noted last in spoke,
 	spokeAt atomic.Int64        // and when, in Unix milliseconds
 
-	// What was seen since the last flush: descriptions at most maxSpoken, signs at most maxKept.
+	// What was seen since the last flush: descriptions at most maxSpoken, signs at most maxSigns.
 	mu     sync.Mutex
 	spoke  map[key]int64
 	signs  map[signOf]sight
@@ -162,7 +162,7 @@ func (u *user) sign(kind, detail string, now int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	k := signOf{kind, detail}
-	if _, ok := u.signs[k]; !ok && len(u.signs) >= maxKept {
+	if _, ok := u.signs[k]; !ok && len(u.signs) >= maxSigns {
 		k.detail = other
 	}
 	s := u.signs[k]

@@ -172,14 +172,16 @@ func (us *users) release() {
 	clear(us.seen)
 }
 
-// forget lets go of an identity whatever it is doing; what an open conversation does from now on is not recorded.
-func (us *users) forget(id string) {
+// forget lets go of an identity whatever it is doing; what an open conversation does from now on is not recorded. It reports whether
+// there was anything.
+func (us *users) forget(id string) bool {
 	us.mu.Lock()
 	defer us.mu.Unlock()
+	u := us.by[id]
 	delete(us.by, id)
 	delete(us.known, id)
-	us.parked.remove(id)
 	clear(us.seen)
+	return us.parked.remove(id) || u != nil
 }
 
 // take moves what has been counted into the batch.
