@@ -353,7 +353,7 @@ func (k *Keeper) commit(ctx context.Context, decide func(*transaction) (*State, 
 	if err != nil || s == nil {
 		return t.current, err
 	}
-	s.Version = max(t.current.Version, t.latest) + 1
+	s.Version = t.current.Version + 1
 	s.inUTC()
 	if err := s.Check(); err != nil {
 		return nil, invalid(err)

@@ -132,15 +132,15 @@ func TestReady(t *testing.T) {
 		set(t, k, s)
 	}
 	ok = false
-	c := to(k, retire.Gone)
-	c.Force, c.Reason = true, "contract ends"
-	if _, err := k.Set(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
 	stale := to(k, retire.Gone)
 	stale.Version--
 	if _, err := k.Set(t.Context(), stale); !errors.Is(err, retire.ErrStale) {
 		t.Errorf("got %v", err)
+	}
+	c := to(k, retire.Gone)
+	c.Force, c.Reason = true, "contract ends"
+	if _, err := k.Set(t.Context(), c); err != nil {
+		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]retire.Stage{retire.Brownout, retire.Closed, retire.Gone}, asked); diff != "" {
 		t.Errorf("asked: -want +got\n%s", diff)
