@@ -95,7 +95,7 @@ tools/call: result {"resultType":"input_required","inputRequests":{},"requestSta
 		if !strings.Contains(got, "asked for input 2 times") {
 			t.Errorf("got %s", got)
 		}
-		if !strings.Contains(log.String(), "event=bound") || !strings.Contains(log.String(), "detail=rounds") || told != "rounds" {
+		if !strings.Contains(log.String(), "event=bound") || !strings.Contains(log.String(), "=rounds") || told != "rounds" {
 			t.Errorf("told %q, log:\n%s", told, &log)
 		}
 	})
