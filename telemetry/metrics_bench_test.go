@@ -46,6 +46,14 @@ func BenchmarkRecord(b *testing.B) {
 			_, _ = sess.Call(context.Background(), req, nil)
 		}
 	})
+	b.Run("with the ledger", func(b *testing.B) {
+		s, l := newSignals(b, nil), openLedger(b, "", nil)
+		sess := withLedger(b, s, l, legacyClient("c"))
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = sess.Call(context.Background(), req, nil)
+		}
+	})
 	b.Run("parallel", func(b *testing.B) {
 		sess := recorded(b, listing(), newSignals(b, nil), legacyClient("c"))
 		b.ReportAllocs()
@@ -57,14 +65,27 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// Recording a call allocates nothing.
+// withLedger returns a conversation behind everything that records one, in the order of the bridge.
+func withLedger(t testing.TB, s *telemetry.Signals, l *telemetry.Ledger, c exchange.Client) exchange.Session {
+	t.Helper()
+	sess, err := s.Served(l.Handler(s.Upstream(listing()))).Open(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sess.Call(context.Background(), exchange.Request{Method: "tools/list"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return sess
+}
+
+// Recording a call allocates nothing, the ledger included.
 func TestRecordAllocs(t *testing.T) {
 	req := call("echo")
 	plain, err := listing().Open(context.Background(), legacyClient("c"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sess := recorded(t, listing(), newSignals(t, nil), legacyClient("c"))
+	sess := withLedger(t, newSignals(t, nil), openLedger(t, "", nil), legacyClient("c"))
 	before := testing.AllocsPerRun(500, func() { _, _ = plain.Call(context.Background(), req, nil) })
 	after := testing.AllocsPerRun(500, func() { _, _ = sess.Call(context.Background(), req, nil) })
 	if after > before {

@@ -124,10 +124,10 @@ func (c *servedSession) Call(ctx context.Context, req exchange.Request, back exc
 	op := operation{method: methodLabel(req.Method), subject: c.s.subjectOf(&req)}
 	c.calls.Add(1)
 	ctx = c.s.numbered(ctx)
-	begun := time.Now()
+	begun := c.s.clock()
 	ctx, span := c.s.startServed(ctx, op, c.leg, req.Params, c.id)
 	resp, err := c.Session.Call(ctx, req, back)
-	took := time.Since(begun)
+	took := c.s.clock() - begun
 	op = op.ended(ctx, resp, err)
 	c.leg.record(ctx, op, took)
 	endSpan(span, op)

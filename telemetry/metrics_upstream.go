@@ -80,10 +80,10 @@ type askedSession struct {
 // Call measures the call, and learns the names that the server lists.
 func (c *askedSession) Call(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
 	op := operation{method: methodLabel(req.Method), subject: c.s.subjectOf(&req)}
-	begun := time.Now()
+	begun := c.s.clock()
 	ctx, span := c.s.startAsked(ctx, op, c.leg, &req)
 	resp, err := c.Session.Call(ctx, req, back)
-	took := time.Since(begun)
+	took := c.s.clock() - begun
 	op = op.ended(ctx, resp, err)
 	c.leg.record(ctx, op, took)
 	endSpan(span, op)
