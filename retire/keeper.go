@@ -22,10 +22,6 @@ type Options struct {
 	// Ready is asked before every forward step past warn, with the stage to come. An error counts as not ready. Nil: always ready.
 	// It is not called under a lock and may take its time.
 	Ready func(context.Context, Stage) (Readiness, error)
-	// Count says what an open brownout window has done so far, such as Tally.Counters. It is asked every five seconds, and Guard ends the
-	// window when it must. Nil: there is no guard.
-	Count func(Window) Counters
-	Guard Guard
 	// Logger hears of changes, of windows that begin and end, and of files that are damaged. Nil: silent.
 	Logger *slog.Logger
 

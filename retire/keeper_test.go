@@ -1,9 +1,11 @@
 package retire_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -316,7 +318,8 @@ func TestCompareAndSwap(t *testing.T) {
 
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := openKeeper(t, "", nil)
+		var log bytes.Buffer
+		k := openKeeper(t, "", &retire.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
 		c := to(k, retire.Brownout)
 		now := time.Now().UTC()
 		c.State.Brownouts = []retire.Window{{ID: "a", From: now.Add(time.Hour), Until: now.Add(2 * time.Hour), Mode: retire.ModeCalls}}
@@ -347,6 +350,9 @@ func TestAbort(t *testing.T) {
 		}
 		if s := abort("a"); s.Version != 2 {
 			t.Errorf("again: got version %d", s.Version)
+		}
+		if strings.Count(log.String(), "event=retire.brownout.aborted window=a") != 1 || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("got the log %s", &log)
 		}
 		records, _ := k.History()
 		if r := records[1]; r.Origin != retire.FromGuard || r.Note != "brownout a aborted" || r.State.Version != 2 {

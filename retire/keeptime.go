@@ -8,23 +8,16 @@ import (
 	"unicode"
 )
 
-// guardEvery is the time between looks at what a window does.
-const guardEvery = 5 * time.Second
-
 // maxNap bounds the wait for a step or a window, since the clock of a machine may be set.
 const maxNap = time.Minute
 
-// keepTime takes the steps of the schedule when they are due, guards windows and logs when they begin and end, until ctx ends.
+// keepTime takes the steps of the schedule when they are due, and logs when windows begin and end, until ctx ends.
 func (k *Keeper) keepTime(ctx context.Context) {
 	var open *Window
 	for {
 		now := time.Now()
 		open = k.logWindow(open, now)
 		nap := k.takeStep(ctx, now)
-		if open != nil && k.o.Count != nil {
-			k.guard(ctx, *open)
-			nap = earlier(nap, guardEvery)
-		}
 		if b := k.State().boundary(now); !b.IsZero() {
 			nap = earlier(nap, b.Sub(now))
 		}
@@ -72,17 +65,6 @@ func (k *Keeper) takeStep(ctx context.Context, now time.Time) time.Duration {
 		k.o.Logger.Error("a scheduled step cannot be taken; it is tried again", "stage", step.Stage, "err", err)
 	}
 	return k.o.Poll
-}
-
-// guard ends a window that does more harm than it was meant to.
-func (k *Keeper) guard(ctx context.Context, w Window) {
-	why := k.o.Guard.Check(k.o.Count(w))
-	if why == "" {
-		return
-	}
-	if _, err := k.Abort(ctx, w.ID, Change{Actor: "guard", Origin: FromGuard, Reason: why}); err != nil && ctx.Err() == nil {
-		k.o.Logger.Error("a brownout should be aborted and cannot be; it is tried again", "window", w.ID, "reason", why, "err", err)
-	}
 }
 
 // hold stops the schedule at its next step, and says why.

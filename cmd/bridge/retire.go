@@ -27,6 +27,7 @@ cannot be reached or read, 5 somebody else changed the state meanwhile.`
 // A retireFlags says where the state is and how to print.
 type retireFlags struct {
 	state, admin, token string
+	policy              string // YAML file
 	output              string
 }
 
@@ -59,6 +60,7 @@ on the admin API of a running bridge with --admin URL. Streamable HTTP is not to
 	fs.StringVar(&f.state, "state", os.Getenv(envOf("state")), "folder of retirement.json (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")
 	fs.StringVar(&f.admin, "admin", "", "URL of the admin listener of a running bridge, instead of --state")
 	fs.StringVar(&f.token, "token-file", "", "file with the bearer token for --admin")
+	fs.StringVar(&f.policy, "policy", "", `YAML file with the policy of the readiness check under "retirement", beside --state`)
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	cmd.AddCommand(retireShow(f), retireSet(f), retirePlan(f), retireUndo(f), retireExempt(f), retireHistory(f))
 	return cmd
@@ -86,6 +88,8 @@ func (f *retireFlags) open(cmd *cobra.Command) (place, error) {
 	switch {
 	case f.admin != "" && cmd.Flags().Changed("state"):
 		return nil, misused("--admin and --state name two places; the state is in one of them")
+	case f.admin != "" && f.policy != "":
+		return nil, misused("--policy: the bridge at --admin has its own")
 	case f.admin != "":
 		return newAdminPlace(f.admin, f.token)
 	case f.token != "":
@@ -93,7 +97,11 @@ func (f *retireFlags) open(cmd *cobra.Command) (place, error) {
 	case f.state == off:
 		return nil, misused("--state: without a folder nothing is kept; use --admin with the URL of the admin listener")
 	}
-	return newFilePlace(f.state)
+	policy, err := readPolicy(f.policy)
+	if err != nil {
+		return nil, misused("--policy: %w", err)
+	}
+	return newFilePlace(f.state, policy)
 }
 
 // An unreachableError says that the state cannot be reached or read.

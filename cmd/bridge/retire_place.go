@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"time"
 
 	bridge "github.com/mcp-dualstack/bridge"
@@ -36,17 +37,18 @@ type place interface {
 type filePlace struct {
 	dir    string
 	keeper *retire.Keeper
+	policy *telemetry.Policy
 }
 
 // newFilePlace opens the state in dir, "" for the user's folder.
-func newFilePlace(dir string) (place, error) {
+func newFilePlace(dir string, policy *telemetry.Policy) (place, error) {
 	if dir == "" {
 		var err error
 		if dir, err = userState(); err != nil {
 			return nil, misused("--state: no folder of the user's to look in: %w", err)
 		}
 	}
-	p := &filePlace{dir: dir}
+	p := &filePlace{dir: dir, policy: policy}
 	k, err := retire.OpenKeeper(dir, &retire.Options{Passive: true, Ready: p.ready})
 	if err != nil {
 		return nil, &exitError{exitUnreadable, err}
@@ -97,8 +99,8 @@ func (p *filePlace) report(_ context.Context, target retire.Stage, simulate tele
 		return telemetry.Report{}, fmt.Errorf("there is no ledger in %s, so nobody knows who would break", p.dir)
 	}
 	s := p.keeper.State()
-	policy := telemetry.DefaultPolicy()
-	policy.Exemptions = exemptions(s)
+	policy := *p.policy
+	policy.Exemptions = slices.Concat(policy.Exemptions, exemptions(s))
 	return telemetry.Read([]string{file}, telemetry.Question{
 		Policy: &policy, Target: string(target), Simulate: simulate,
 		Stage: telemetry.Stage{Name: string(s.Stage), Since: s.Since, Version: s.Version, Sunset: s.Sunset},

@@ -213,6 +213,8 @@ func TestRetireMisused(t *testing.T) {
 		{"show --admin http://u:p@127.0.0.1:1", "must be a URL such as http://127.0.0.1:8421"},
 		{"show --admin http://192.0.2.1 --token-file x", "the token would be sent to 192.0.2.1 unencrypted"},
 		{"show --admin http://127.0.0.1:1 --token-file no-such", "no-such"},
+		{"show --admin http://127.0.0.1:1 --policy x.yaml", "--policy: the bridge at --admin has its own"},
+		{"show --policy no-such.yaml", "--policy: open no-such.yaml"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {
@@ -320,4 +322,16 @@ func TestRetireShowsTheExempt(t *testing.T) {
 	shown := command(t, "", "retire", "--state", dir, "set", "closed")
 	shown.want(t, exitNotReady, "", "closed refuses 1 client, by the last 30 days of HTTP+SSE:\n+ unknown  reporting-tool 0.9.1  ")
 	shown.want(t, exitNotReady, "", "exempt, and served on:\n  unknown  billing 0.9.1  ")
+}
+
+// A policy that tolerates a client lets the step pass without force, once enough was observed.
+func TestRetirePolicy(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	witness(t, dir, "reporting-tool")
+	line := []string{"retire", "--state", dir, "set", "closed", "--yes"}
+	command(t, "", append(line, "--policy", writeFile(t, "retirement: {quiet_period: 0d}\n"))...).want(t, exitUsage, "", "quiet_period: 0s is not between")
+	command(t, "", line...).want(t, exitNotReady, "", "not ready for closed: blocked: ")
+	lenient := writeFile(t, "retirement: {max_identities: 1, max_traffic_share: 1, min_observation: 0d, cadence_factor: 1}\n")
+	command(t, "", append(line, "--policy", lenient)...).want(t, exitOK, "stage open -> closed, version 1\n", "readiness for closed: ready\n")
 }
