@@ -235,7 +235,7 @@ func TestDualEra(t *testing.T) {
 	})
 }
 
-// A slow starter is asked again by nobody: its late answer changes the verdict for the next client.
+// R19: a slow starter is asked again by nobody: its late answer changes the verdict for the next client.
 func TestLateAnswer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, up *upstream.Upstream, made chan *wire) {
 		v, err := up.Probe(t.Context()) // nobody reads: silence
