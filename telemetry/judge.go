@@ -162,12 +162,12 @@ func (j *judge) doubt(r *Report) {
 	j.doubtOverflow(add)
 	for _, i := range r.Identities {
 		d := j.identities[i.ID]
-		rare := i.Cadence.NeedsDays > int(j.policy.QuietPeriod/Day) && i.Cadence.LongestGapDays > 0
+		rare := j.policy.CadenceFactor*float64(i.Cadence.LongestGapDays)*float64(Day) > float64(j.policy.QuietPeriod)
 		switch {
 		case j.maybeBack(d, i) && i.ExemptUntil.IsZero():
 			add(DoubtCadence, i.ID, "%s", i.mayComeBack(j.now-d.legacyLast()))
 		case rare && d.legacyLast() > j.since && !i.Ignored:
-			r.Warnings = append(r.Warnings, Finding{WarnCadence, i.ID, fmt.Sprintf("%s comes every %d d, quiet period %v < %d d", i.Label, i.Cadence.LongestGapDays, j.policy.QuietPeriod, i.Cadence.NeedsDays)})
+			r.Warnings = append(r.Warnings, Finding{WarnCadence, i.ID, fmt.Sprintf("%s stays away for up to %d d, quiet period %v < %d d", i.Label, i.Cadence.LongestGapDays, j.policy.QuietPeriod, i.Cadence.NeedsDays)})
 		}
 	}
 }
