@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/pulse"
+	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/internal/sse"
 )
 
@@ -51,7 +52,9 @@ func (f *Front) ServeStream(w http.ResponseWriter, r *http.Request, how Opening)
 		return
 	}
 	st := &stream{front: f, wake: make(chan struct{}, 1), lot: rand.Float64(), w: http.NewResponseController(w)}
-	s, refused := f.open(st, r, how.Tombstone)
+	var s *session
+	var refused *refusal
+	core.Aside(func() { s, refused = f.open(st, r, how.Tombstone) })
 	if refused == errNoPlot && how.Full != nil {
 		f.seeBound(r, refused)
 		how.Full.ServeHTTP(w, r)
@@ -64,12 +67,14 @@ func (f *Front) ServeStream(w http.ResponseWriter, r *http.Request, how Opening)
 	defer f.leave()
 	f.clock.Add(&st.alarm, st.wake)
 	defer st.alarm.Remove()
-	if how.Tombstone {
-		s.observe(exchange.SeenTombstone, "")
-	} else {
-		s.observe(exchange.SeenStream, "")
-	}
-	s.seeVersion(r)
+	core.Aside(func() {
+		kind := exchange.SeenStream
+		if how.Tombstone {
+			kind = exchange.SeenTombstone
+		}
+		s.observe(kind, "")
+		s.seeVersion(r)
+	})
 	st.serve(s, w, r, how.Retry)
 }
 
@@ -84,7 +89,10 @@ var (
 func (st *stream) serve(s *session, w http.ResponseWriter, r *http.Request, retry time.Duration) {
 	f := st.front
 	out := &writer{st: st, w: w}
-	err := out.begin(sse.Event{Name: "endpoint", ID: f.newCursor(s), Data: []byte(f.endpoint(r, s.id)), Retry: retry})
+	var err error
+	core.Aside(func() {
+		err = out.begin(sse.Event{Name: "endpoint", ID: f.newCursor(s), Data: []byte(f.endpoint(r, s.id)), Retry: retry})
+	})
 	if err == nil {
 		err = st.loop(r.Context().Done(), out)
 	}

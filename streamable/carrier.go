@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/internal/pulse"
+	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/internal/sse"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
@@ -22,6 +23,7 @@ type carrier struct {
 	gone <-chan struct{} // closed when the client has gone, once the request's body was read
 	wake chan struct{}   // capacity 1: its stream has something for it, or it is time to look at the clock
 
+	long  bool          // it is the first flush of a stream that no call ends
 	grace time.Duration // for the first message, before the head goes out without it; zero or less: none
 
 	alarm pulse.Alarm
@@ -91,6 +93,12 @@ func (c *carrier) json(status int, body []byte) {
 // accepted answers 202 without a body.
 func (c *carrier) accepted() { c.w.WriteHeader(http.StatusAccepted) }
 
+// startLong begins an event stream that may be silent for long.
+func (c *carrier) startLong() {
+	c.long = true
+	core.Aside(c.startStream)
+}
+
 // startStream begins an event stream.
 func (c *carrier) startStream() {
 	h := c.w.Header()
@@ -111,8 +119,19 @@ func (c *carrier) write(b []byte) error {
 // silent for as long as it likes.
 func (c *carrier) flush() error {
 	c.deadline(time.Now().Add(c.f.o.WriteTimeout))
-	err := c.rc.Flush()
+	err := c.push()
 	c.deadline(time.Time{})
+	return err
+}
+
+// push flushes; the head, which goes deep, on another stack than that of a stream that may be silent for long.
+func (c *carrier) push() error {
+	if !c.long {
+		return c.rc.Flush()
+	}
+	c.long = false
+	var err error
+	core.Aside(func() { err = c.rc.Flush() })
 	return err
 }
 

@@ -48,7 +48,7 @@ func (f *Front) get(c *carrier, r *http.Request) {
 			c.release(time.Now().Add(age - rand.N(age/10+1)))
 		}
 	}
-	c.startStream()
+	c.startLong()
 	// Some clients forget the id they came with, and would not find back to a call that goes on after another disconnect.
 	if st.number != 0 && !st.isOver() && !s.prime(c, st, after) {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
@@ -114,7 +115,11 @@ func (x *stateless) run(ctx context.Context) {
 
 // call opens a conversation for this one request.
 func (x *stateless) call(ctx context.Context) (exchange.Response, error) {
-	up, err := x.f.h.Open(ctx, x.client)
+	open := x.f.h.Open
+	if x.m.Method == methodListen {
+		open = x.openAside
+	}
+	up, err := open(ctx, x.client)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -139,6 +144,12 @@ func (x *stateless) call(ctx context.Context) (exchange.Response, error) {
 	return resp, err
 }
 
+// openAside opens a conversation on another stack than that on which a listen waits.
+func (x *stateless) openAside(ctx context.Context, c exchange.Client) (up exchange.Session, err error) {
+	core.Aside(func() { up, err = x.f.h.Open(ctx, c) })
+	return up, err
+}
+
 // discovered answers server/discover.
 func (x *stateless) discovered(up exchange.Session) exchange.Response {
 	return exchange.Response{Result: discoverResult(up.Server(), x.servable(up.Server().Served))}
@@ -157,7 +168,11 @@ func (x *stateless) write() error {
 	if answered || err != nil {
 		return err
 	}
-	x.c.startStream()
+	if x.m.Method == methodListen {
+		x.c.startLong()
+	} else {
+		x.c.startStream()
+	}
 	return x.c.carry(x.st)
 }
 

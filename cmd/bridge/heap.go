@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	leastHeap   = 32 << 20 // bytes; below it nothing is collected
-	defaultPace = 100      // percent, Go's own
+	leastHeap = 32 << 20 // bytes that the heap may grow by, whatever is live
+	leastPace = 50       // percent; Go's own is 100
 
 	// mostPace is that at which the first collection begins at leastHeap: at Go's own it begins at 4 MiB.
 	mostPace = leastHeap / (4 << 20) * 100
 )
 
-// A heapPacer sets the pace of garbage collection after each collection: Go's own, but for a small heap. Go collects whenever
-// the heap has doubled, from 4 MiB on, and a bridge with few sessions keeps next to nothing between two calls: under load it
-// would collect some fifty times a second, which takes an eighth of its time.
+// A heapPacer sets the pace of garbage collection after each collection. Go collects whenever the heap has doubled, from 4 MiB on.
+// A bridge with few sessions keeps next to nothing between two calls: under load it would collect some fifty times a second, which
+// takes an eighth of its time. One with many idle streams would keep as much again as they take.
 type heapPacer struct {
 	sample []metrics.Sample
 	pace   int // as set last
@@ -44,23 +44,19 @@ func (c *heapPacer) watch() {
 
 func (c *heapPacer) adjust() {
 	metrics.Read(c.sample)
-	live := c.sample[0].Value.Uint64()
-	pace := paceFor(live, live+c.sample[1].Value.Uint64()+c.sample[2].Value.Uint64())
+	pace := paceFor(c.sample[0].Value.Uint64() + c.sample[1].Value.Uint64() + c.sample[2].Value.Uint64())
 	// Setting it stops the world for a moment, so small changes are not worth it.
-	if diff := math.Abs(float64(pace - c.pace)); diff > float64(c.pace)/8 || pace == defaultPace && diff > 0 {
+	if diff := math.Abs(float64(pace - c.pace)); diff > float64(c.pace)/8 || pace == leastPace && diff > 0 {
 		c.pace = pace
 		debug.SetGCPercent(pace)
 	}
 }
 
-// paceFor returns the percentage by which the heap may grow over live bytes: until it has leastHeap, and by Go's own at least. The
-// collector applies it to base, what it has to scan, stacks and globals included.
-func paceFor(live, base uint64) int {
-	switch {
-	case base == 0: // before the first collection
+// paceFor returns the percentage of base, which is what a collection has to look at (the heap that is live, stacks and globals), by
+// which the heap may grow until the next: leastHeap, or half of base if that is more. Stacks make up half of what streams take.
+func paceFor(base uint64) int {
+	if base == 0 { // before the first collection
 		return mostPace
-	case live >= leastHeap:
-		return defaultPace
 	}
-	return int(min(max((leastHeap-live)*100/base, defaultPace), mostPace))
+	return int(min(max(leastHeap*100/base, leastPace), mostPace))
 }
