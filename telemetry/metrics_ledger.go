@@ -20,13 +20,15 @@ const (
 	minNameCalls  = 10          // of a name, so that one that was made up once takes no place
 	namesFirst    = time.Minute // after the start the ledger is looked at for names, then after twice as long each time
 	namesInterval = time.Hour   // but at least so often
+
+	reportShare = 20 // at most the twentieth part of the time goes into reports: one of a full ledger takes a second
 )
 
 // ledgerView is what the gauges show of the ledger. It is made from a report when somebody collects, at most every
-// SignalOptions.ReportEvery.
+// SignalOptions.ReportEvery and, where reports take long, less often.
 type ledgerView struct {
 	mu      sync.Mutex
-	at      time.Time        // when it was made; zero: never
+	due     time.Time        // when another is asked for; zero: at once
 	report  *Report          // nil: there has been none
 	classes map[string]Class // of that report's identities, by id
 	namesAt time.Time        // when the ledger is looked at for names again
@@ -98,11 +100,11 @@ func (s *Signals) view() *Report {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
-	if !v.at.IsZero() && now.Sub(v.at) < s.o.ReportEvery {
+	if now.Before(v.due) {
 		return v.report
 	}
-	v.at = now
 	r, err := s.o.Report()
+	v.due = now.Add(max(s.o.ReportEvery, reportShare*time.Since(now)))
 	if err != nil {
 		if !errors.Is(err, ErrClosed) {
 			s.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "gauges of the ledger are old: it gives no report", slog.Any("err", err))

@@ -478,8 +478,10 @@ func TestReportIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		var fail error
+		var long time.Duration
 		s := newSignals(t, &telemetry.SignalOptions{Report: func() (telemetry.Report, error) {
 			n++
+			time.Sleep(long)
 			return telemetry.Report{Target: "gone", Verdict: telemetry.Ready}, fail
 		}})
 		for range 5 {
@@ -488,11 +490,23 @@ func TestReportIsKept(t *testing.T) {
 		if n != 1 {
 			t.Errorf("got %d reports for five scrapes, want 1", n)
 		}
+		long = 2 * time.Second
+		time.Sleep(telemetry.DefaultReportEvery)
+		scrape(t, s)
+		for range 37 { // of a report that takes 2 s there is one in 40 s, those two included
+			time.Sleep(time.Second)
+			scrape(t, s)
+		}
+		if n != 2 {
+			t.Errorf("got %d reports, want 2", n)
+		}
+		long = 0
+		time.Sleep(time.Second)
 		fail = errors.New("disk on fire")
 		time.Sleep(telemetry.DefaultReportEvery)
 		want(t, scrape(t, s), `mcp_bridge_retirement_ready{target_stage="gone"}`, 1)
-		if n != 2 {
-			t.Errorf("got %d reports, want 2", n)
+		if n != 3 {
+			t.Errorf("got %d reports, want 3", n)
 		}
 	})
 }
