@@ -29,6 +29,8 @@ built-in demo server when there is neither, and serves clients on --listen until
 Every flag has an environment variable (--public-url is BRIDGE_PUBLIC_URL) and a key in the file of
 --config (public_url). A flag counts before the environment, that before the file.
 
+Metrics are on the admin listener. Traces and metrics go to a collector, too, where OTEL_EXPORTER_OTLP_ENDPOINT says so.
+
 ` + exitCodeHelp,
 		Example: `  bridge serve
   bridge serve -- node server.js stdio
