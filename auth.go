@@ -109,12 +109,21 @@ func (b *Bridge) newAuthenticator() *guard.Authenticator {
 		Tokens: s.tokens, OIDC: s.oidc, Certificates: s.Auth.ClientCertificates,
 		PassThrough: s.Auth.PassThrough, Challenged: b.challenges.recent,
 		Scopes: s.Auth.Scopes, Metadata: s.metadataURL,
-		Failed: func(r *http.Request, reason string) time.Duration {
-			b.refused(r, reason)
-			return b.limiter.Failed(r)
-		},
+		Failed: b.failed,
 		Logger: s.Logger,
 	})
+}
+
+// failed counts a request that could not be authenticated, and returns how long its sender is to wait if there have been too many. One
+// without a credential guesses at nothing: every client that signs in begins with it.
+func (b *Bridge) failed(r *http.Request, reason string) time.Duration {
+	if len(r.Header["Authorization"]) > 0 {
+		if wait := b.limiter.Failed(r); wait > 0 {
+			return wait // which says enough: whoever floods does not fill the log as well
+		}
+	}
+	b.refused(r, reason)
+	return 0
 }
 
 // watchTokens keeps the static tokens as their file is, until Close.

@@ -459,3 +459,21 @@ func (h *house) wait() {
 	time.Sleep(3 * time.Second)
 	synctest.Wait()
 }
+
+// Who tries credentials is told to wait, and those who have none yet are not: that is how signing in begins.
+func TestGuessedTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, &server{}, &bridge.Options{Auth: bridge.Auth{TokenFile: residents}, FailureLimit: bridge.Limit{Rate: 1, Burst: 3}})
+		codes := map[string]int{}
+		for range 10 {
+			for _, who := range []string{"guess", ""} {
+				res := h.do(who, "POST", "/mcp", initialize)
+				codes[who+" "+res.Status]++
+			}
+		}
+		if codes["guess 401 Unauthorized"] != 3 || codes["guess 429 Too Many Requests"] != 7 || codes[" 401 Unauthorized"] != 10 {
+			t.Errorf("got %v", codes)
+		}
+		h.session("alice")
+	})
+}
