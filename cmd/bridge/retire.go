@@ -55,6 +55,12 @@ on the admin API of a running bridge with --admin URL. Streamable HTTP is not to
   bridge retire set warn --reason "announced to all teams"
   bridge retire --admin http://127.0.0.1:8421 undo
   bridge retire history --verify`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return misused("%q is no command of retire; there are show, set, plan, undo, exempt and history", args[0])
+			}
+			return cmd.Help()
+		},
 	}
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&f.state, "state", os.Getenv(envOf("state")), "folder of retirement.json (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")

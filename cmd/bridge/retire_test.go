@@ -192,6 +192,7 @@ func readText(t *testing.T, dir, name string) string {
 // What cannot be meant is refused before anything is read.
 func TestRetireMisused(t *testing.T) {
 	tests := []struct{ line, want string }{
+		{"sett warn", `"sett" is no command of retire; there are show,`},
 		{"set", "accepts 1 arg(s), received 0"},
 		{"set close", `"close" is no stage; the stages are open, announce, warn, brownout, closed, drain, gone`},
 		{"set warn --sunset soon", `--sunset: "soon" is neither a date such as 2027-01-15`},
