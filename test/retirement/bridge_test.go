@@ -52,21 +52,19 @@ func (b *bridge) restart(t *testing.T) {
 	b.start(t)
 }
 
-// stage changes the document in the folder, as bridge retire does, and waits until the bridge says so: 2 s at most (retirement.md 6).
-func (b *bridge) stage(t *testing.T, stage retire.Stage, windows ...retire.Window) {
+// stage goes to a stage by the command of the operator, with further flags, and waits until the bridge says so: 2 s at most
+// (retirement.md 6). It returns what everybody can read.
+func (b *bridge) stage(t *testing.T, stage retire.Stage, flags ...string) status {
 	t.Helper()
-	k, err := retire.OpenKeeper(b.state, &retire.Options{Passive: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
-	s := *k.State()
-	s.Stage, s.Brownouts = stage, windows
-	if _, err := k.Set(t.Context(), retire.Change{Version: s.Version, State: s, Actor: "test", Origin: "cli", Reason: "a test", Force: true}); err != nil {
-		t.Fatal(err)
+	args := append([]string{"retire", "set", string(stage), "--state", b.state, "--yes", "--force", "--reason", "a test"}, flags...)
+	if out, err := exec.Command(bridgeProgram, args...).CombinedOutput(); err != nil {
+		t.Fatalf("bridge retire set %s: %v\n%s", stage, err, out)
 	}
 	begun := time.Now()
-	for b.shown(t) != stage {
+	for {
+		if s := b.status(t); s.Stage == stage {
+			return s
+		}
 		if time.Since(begun) > 2*time.Second {
 			t.Fatalf("the bridge is not at %s after 2 s", stage)
 		}
@@ -74,17 +72,21 @@ func (b *bridge) stage(t *testing.T, stage retire.Stage, windows ...retire.Windo
 	}
 }
 
-// shown returns the stage as everybody can read it.
-func (b *bridge) shown(t *testing.T) retire.Stage {
+// A status is what GET /retirement tells everybody.
+type status struct {
+	Stage     retire.Stage
+	Brownouts []struct{ Until time.Time }
+}
+
+func (b *bridge) status(t *testing.T) (s status) {
 	t.Helper()
 	resp, err := http.Get(b.base + "/retirement")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var s struct{ Stage retire.Stage }
 	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
 		t.Fatal(err)
 	}
-	return s.Stage
+	return s
 }

@@ -149,15 +149,10 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-func window(mode retire.Mode, d time.Duration) retire.Window {
-	now := time.Now()
-	return retire.Window{ID: "w-" + string(mode), From: now, Until: now.Add(d), Mode: mode}
-}
-
 // A brownout of mode initialize: nobody new, everybody there.
 func TestBrownoutInitialize(t *testing.T) {
 	b := startBridge(t)
-	both(t, "brownout initialize", b, func(t *testing.T) { b.stage(t, retire.Brownout, window(retire.ModeInitialize, 10*time.Minute)) },
+	both(t, "brownout initialize", b, func(t *testing.T) { b.stage(t, retire.Brownout, "--mode", "initialize", "--for", "10m") },
 		func(t *testing.T, k kind, live *running) {
 			says(t, "connect", k.start(t, "sse", b.base+"/sse").do("connect"), b.newURL(), "until 20")
 			works(t, "call of a live session", live.do("call"))
@@ -167,12 +162,9 @@ func TestBrownoutInitialize(t *testing.T) {
 // A brownout of mode calls: the same process fails, and works again when the window has ended (retirement.md 10, check 4).
 func TestBrownoutCalls(t *testing.T) {
 	b := startBridge(t)
-	const length = 20 * time.Second
 	var end time.Time
 	both(t, "brownout calls", b, func(t *testing.T) {
-		w := window(retire.ModeCalls, length)
-		end = w.Until
-		b.stage(t, retire.Brownout, w)
+		end = b.stage(t, retire.Brownout, "--mode", "calls", "--for", "1m").Brownouts[0].Until
 	}, func(t *testing.T, k kind, live *running) {
 		says(t, "call in the window", live.do("call"), b.newURL(), "until 20")
 		time.Sleep(time.Until(end) + time.Second)
