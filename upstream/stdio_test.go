@@ -5,12 +5,10 @@ package upstream_test
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,30 +33,6 @@ func stdioUpstream(t *testing.T, name string, o upstream.Options) (*upstream.Ups
 	up := upstream.Stdio(c, &o)
 	t.Cleanup(func() { _ = up.Close() })
 	return up, log
-}
-
-func debugLogger(log *logText) *slog.Logger {
-	return slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-const secret = "c0ffee-secret"
-
-// A logText collects a log.
-type logText struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // size asks for n bytes and returns how many came.
@@ -136,13 +110,6 @@ func deleteLines(text, with string) []string {
 		}
 	}
 	return kept
-}
-
-func checkSecret(t *testing.T, text string) {
-	t.Helper()
-	if strings.Contains(text, secret) {
-		t.Errorf("a secret shows in %s", text)
-	}
 }
 
 func TestNoSuchCommand(t *testing.T) {
