@@ -146,9 +146,10 @@ func (t *retirement) client(r *http.Request) exchange.Client {
 // A windDown is how live sessions end in a stage: after idle without a message or call, at the latest at the deadline, both up to
 // spread later.
 type windDown struct {
-	idle     time.Duration
-	deadline time.Time
-	spread   time.Duration
+	idle       time.Duration
+	deadline   time.Time
+	spread     time.Duration
+	tombstones bool // end too
 }
 
 const (
@@ -161,7 +162,7 @@ func (t *retirement) windDown(s *retire.State) *windDown {
 	o := &t.s.Retirement
 	switch {
 	case s.Stage == retire.Gone && !s.Tombstone:
-		return &windDown{deadline: time.Now().Add(goneTimeout), spread: o.DrainSpread}
+		return &windDown{deadline: time.Now().Add(goneTimeout), spread: o.DrainSpread, tombstones: true}
 	case s.Stage.Reached(retire.Drain):
 		since := s.Since
 		if since.IsZero() {

@@ -126,8 +126,9 @@ func (t *retirement) refuseMessage(w http.ResponseWriter, r *http.Request, s *re
 	_, _ = w.Write(jsonrpc.AppendError(nil, id, refusal(s, d, l))) // nobody to tell: the client went away
 }
 
-// maxIDBody is how much of a refused message is read for its id, in bytes.
-const maxIDBody = 1 << 20
+// maxIDBody is how much of a refused message is read for its id, in bytes. Nobody has been asked who they are at that point, and what
+// is larger is refused without its id.
+const maxIDBody = 64 << 10
 
 const refusedBodyTimeout = 30 * time.Second // where no other is configured
 

@@ -31,7 +31,7 @@ func newLegacyRoutes(h exchange.Handler, s *settings, t *retirement, admitted fu
 			f.WindDown(nil)
 			return
 		}
-		f.WindDown(&legacy.WindDown{Idle: w.idle, Deadline: w.deadline, Spread: w.spread})
+		f.WindDown(&legacy.WindDown{Idle: w.idle, Deadline: w.deadline, Spread: w.spread, Tombstones: w.tombstones})
 	})
 	open := func(w http.ResponseWriter, r *http.Request, o opening) {
 		admitted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

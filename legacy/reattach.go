@@ -113,6 +113,9 @@ func (f *Front) await(s *session, st *stream, reason error) bool {
 	if reason == nil || !f.reattaches(s.principal) || s.core.Fresh() {
 		return false
 	}
+	if f.winding.Load() != nil && !f.stays(s) {
+		return false // its client comes back to something else
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s.stream.Load() != st {

@@ -16,6 +16,8 @@ type WindDown struct {
 	Idle     time.Duration
 	Deadline time.Time
 	Spread   time.Duration
+	// Tombstones says that streams on which everything is refused end too, at once but for Spread.
+	Tombstones bool
 }
 
 // A winding is a WindDown that has begun.
@@ -25,7 +27,7 @@ type winding struct {
 }
 
 // WindDown begins to end sessions like that; nil: it ends no more. Sessions that wait for a stream end at once: their clients come back to
-// something else. Tombstones, and sessions that Stage.Stays keeps, are left alone. It does not wait.
+// something else. Sessions that Stage.Stays keeps are left alone. It does not wait.
 func (f *Front) WindDown(how *WindDown) {
 	if how == nil {
 		f.winding.Store(nil)
@@ -59,10 +61,15 @@ func (st *stream) doomed(s *session, now time.Time) (next time.Time, over bool) 
 		return next, !now.Before(next)
 	}
 	w := st.front.winding.Load()
-	if w == nil || s.tombstone.Load() {
+	tombstone := s.tombstone.Load()
+	if w == nil || tombstone && !w.Tombstones {
 		return time.Time{}, false
 	}
 	spread := time.Duration(st.lot * float64(w.Spread))
+	if tombstone {
+		next = w.since.Add(spread)
+		return next, !now.Before(next)
+	}
 	next = w.Deadline.Add(spread)
 	if s.core.Busy() == 0 {
 		idle := max(s.last.Load(), w.since.UnixNano())

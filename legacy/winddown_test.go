@@ -140,13 +140,36 @@ func TestWindDownEndsLostSessions(t *testing.T) {
 		if n := h.endings(); n != 0 {
 			t.Fatalf("%d sessions ended with the stream, want none", n)
 		}
+		late := connect(t, s).begin()
 		f.WindDown(&legacy.WindDown{Idle: 30 * time.Second, Deadline: time.Now().Add(time.Minute)})
 		synctest.Wait()
 		if n := h.endings(); n != 1 {
 			t.Errorf("%d sessions ended, want 1", n)
 		}
+		late.gone()
+		synctest.Wait()
+		if n := h.endings(); n != 2 {
+			t.Errorf("%d sessions ended, want the one that lost its stream meanwhile too", n)
+		}
 		if status, _ := c.send(`{"jsonrpc":"2.0","id":1,"method":"x"}`); status != http.StatusNotFound {
 			t.Errorf("a message to it: got %d, want 404", status)
+		}
+	})
+}
+
+// Where tombstones have no place any more they end too.
+func TestWindDownOfTombstones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &stage{refuse: moved, opening: legacy.Opening{Tombstone: true}}
+		f, s := staged(t, &script{}, g, g.options())
+		c := connect(t, s)
+		f.WindDown(&legacy.WindDown{Idle: 30 * time.Second, Deadline: time.Now().Add(time.Minute)})
+		time.Sleep(time.Hour)
+		c.ok(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		c.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		f.WindDown(&legacy.WindDown{Tombstones: true, Deadline: time.Now().Add(time.Minute), Spread: 10 * time.Second})
+		if d := c.ended(); d > 11*time.Second {
+			t.Errorf("the tombstone ended after %v, want 10 s at most", d)
 		}
 	})
 }
