@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -34,24 +33,6 @@ const (
 
 // seconds are the bounds of the buckets of all four durations (retirement.md 7).
 var seconds = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
-
-// Outcomes of a request.
-const (
-	outcomeOK        = "ok"
-	outcomeToolError = "tool_error" // the tool said that it failed
-	outcomeError     = "error"      // the server refused the request
-	outcomeFailed    = "failed"     // there was no answer
-	outcomeCancelled = "cancelled"
-)
-
-// An operation is what one series of a duration is about.
-type operation struct {
-	method  string // as a label value
-	subject string // tool or prompt; empty: none
-	fault   string // error.type; empty: none
-	code    string // of the error the server answered; empty: it did not
-	outcome string
-}
 
 // operations records the durations of one leg of the bridge: of what clients ask, or of what the server is asked.
 type operations struct {
@@ -150,16 +131,6 @@ func (l *leg) admit(op operation) *cell {
 	return l.make(op.folded())
 }
 
-// folded returns op without what makes series many.
-func (op operation) folded() operation {
-	for _, field := range []*string{&op.subject, &op.fault, &op.code} {
-		if *field != "" {
-			*field = other
-		}
-	}
-	return op
-}
-
 // make returns the cell of op; nil if there is none and no room for it.
 func (l *leg) make(op operation) *cell {
 	l.mu.Lock()
@@ -185,103 +156,6 @@ func (ops *operations) series() int {
 		n += len(*l.cells.Load())
 	}
 	return n
-}
-
-// attributes returns those of a series and of a span.
-func (op operation) attributes() []attribute.KeyValue {
-	a := []attribute.KeyValue{keyMethod.String(op.method)}
-	if op.subject != "" {
-		switch op.method {
-		case "tools/call":
-			a = append(a, keyTool.String(op.subject))
-		case "prompts/get":
-			a = append(a, keyPrompt.String(op.subject))
-		}
-	}
-	if op.method == "tools/call" {
-		a = append(a, keyOperation.String("execute_tool"))
-	}
-	return append(a, op.outcomeAttributes()...)
-}
-
-// outcomeAttributes returns those that are known at the end only.
-func (op operation) outcomeAttributes() []attribute.KeyValue {
-	var a []attribute.KeyValue
-	if op.fault != "" {
-		a = append(a, keyErrorType.String(op.fault))
-	}
-	if op.code != "" {
-		a = append(a, keyStatusCode.String(op.code))
-	}
-	return a
-}
-
-// ended returns op with what came of it.
-func (op operation) ended(ctx context.Context, resp exchange.Response, err error) operation {
-	switch {
-	case err != nil && cancelled(ctx, err):
-		op.outcome, op.fault = outcomeCancelled, outcomeCancelled
-	case err != nil:
-		op.outcome, op.fault = outcomeFailed, failureLabel(err)
-	case resp.Error != nil:
-		op.outcome, op.code = outcomeError, codeLabel(resp.Error.Code)
-		op.fault = op.code
-	case op.method == "tools/call" && negotiate.IsToolError(resp.Result):
-		op.outcome, op.fault = outcomeToolError, outcomeToolError
-	default:
-		op.outcome = outcomeOK
-	}
-	return op
-}
-
-// refusedOpen returns op with the error of an Open, which may be what the server answered.
-func (op operation) refusedOpen(ctx context.Context, err error) operation {
-	if e, ok := errors.AsType[*exchange.Error](err); ok {
-		return op.ended(ctx, exchange.Response{Error: e}, nil)
-	}
-	return op.ended(ctx, exchange.Response{}, err)
-}
-
-// failureLabel returns why there was no answer.
-func failureLabel(err error) string {
-	if f, ok := errors.AsType[*exchange.Failure](err); ok {
-		if failures[f.Reason] {
-			return f.Reason
-		}
-		return other
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return exchange.ReasonTimeout
-	}
-	return exchange.ReasonBridge
-}
-
-// subjectOf returns the tool or prompt that a request is about: a name of the server's last lists, or what stands for the rest.
-func (s *Signals) subjectOf(req *exchange.Request) string {
-	switch req.Method {
-	case "tools/call":
-		return negotiate.NameOf(req.Params, s.tools.names.find)
-	case "prompts/get":
-		return negotiate.NameOf(req.Params, s.prompts.names.find)
-	}
-	return ""
-}
-
-// A listing is a list of the server's that has names for labels.
-type listing struct {
-	member string // of the result
-	names  *vocabulary
-	last   atomic.Uint64 // hash of the result that was read last: most clients are told the same
-}
-
-var listSeed = maphash.MakeSeed()
-
-// learn takes the names of a list that the server has answered, as many as there is room for.
-func (l *listing) learn(result []byte) {
-	if h := maphash.Bytes(listSeed, result); l.last.Swap(h) == h {
-		return
-	}
-	negotiate.ListedNames(result, l.member, func(name string) bool { return l.names.admit(clean(name)) != l.names.rest })
 }
 
 // instrumentOperations makes the durations of both legs and the count of requests, which is made of the same.
