@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/telemetry"
 )
@@ -66,14 +65,14 @@ func previewed(ctx context.Context, p place, s *retire.State, target retire.Stag
 	known := make(map[string]telemetry.Identity, len(r.Identities))
 	for _, i := range r.Identities {
 		known[i.ID] = i
-		if last := i.Transports[exchange.HTTPSSE].LastSeen; !i.ExemptUntil.IsZero() && last.After(r.GeneratedAt.AddDate(0, 0, -v.Days)) {
+		if last := i.Transports[r.Policy.Surface].LastSeen; !i.ExemptUntil.IsZero() && last.After(r.GeneratedAt.AddDate(0, 0, -v.Days)) {
 			v.Exempt = append(v.Exempt, refused{ID: i.ID, Label: i.Label, Class: i.Class, Owner: i.Owner, Sessions: i.Window.Sessions, Calls: i.Window.Calls, LastSeen: last})
 		}
 	}
 	for _, i := range r.Simulation.Identities {
 		v.Refused = append(v.Refused, refused{
 			ID: i.ID, Label: i.Label, Class: i.Class, Owner: known[i.ID].Owner, Sessions: i.Sessions, Calls: i.Calls,
-			LastSeen: known[i.ID].Transports[exchange.HTTPSSE].LastSeen,
+			LastSeen: known[i.ID].Transports[r.Policy.Surface].LastSeen,
 		})
 	}
 	return v
