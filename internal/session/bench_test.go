@@ -30,3 +30,22 @@ func BenchmarkHandle(b *testing.B) {
 		<-reply
 	}
 }
+
+// What one call may allocate between Handle and its answer.
+func TestAllocationsOfHandle(t *testing.T) {
+	result := exchange.Response{Result: []byte(`{"content":[]}`)}
+	h := &script{call: func(_ context.Context, req exchange.Request, _ exchange.Peer) (exchange.Response, error) {
+		req.Sent()
+		return result, nil
+	}}
+	s, _ := begun(t, h, nil)
+	m := message(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
+	reply := make(waiter, 1)
+	got := testing.AllocsPerRun(500, func() {
+		s.Handle(m, reply)
+		<-reply
+	})
+	if got > 16 {
+		t.Errorf("got %v allocations, want at most 16", got)
+	}
+}
