@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,7 @@ type fleet struct {
 
 	rng     *rand.Rand
 	clients int
-	offset  time.Duration // of the bridge's clock, while the history runs
+	offset  atomic.Int64 // nanoseconds by which the bridge's clock is wrong, while the history runs
 }
 
 type event struct {
@@ -154,6 +155,9 @@ func (f *fleet) breaks(t time.Duration) bool {
 	return slices.ContainsFunc(f.future, func(u legacyUse) bool { return u.born <= t && u.at > t && u.at <= t+horizon })
 }
 
+// clock is what the bridge takes the time for.
+func (f *fleet) clock() time.Time { return time.Now().Add(time.Duration(f.offset.Load())) }
+
 // run lets the history happen in fake time and calls judge at the end of each day, and at the end.
 func (f *fleet) run(t *testing.T, judge func(at time.Duration, v telemetry.Report)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +168,7 @@ func (f *fleet) run(t *testing.T, judge func(at time.Duration, v telemetry.Repor
 			file = filepath.Join(t.TempDir(), "ledger.db")
 		}
 		o := &telemetry.Options{FlushEvery: day, FlushSoon: day, Heartbeat: day, MaxIdentities: 200}
-		telemetry.SetClock(o, func() time.Time { return time.Now().Add(f.offset) })
+		telemetry.SetClock(o, f.clock)
 		open := func() {
 			for i := range b.ledgers {
 				l, err := telemetry.Open(file, o)
@@ -190,7 +194,7 @@ func (f *fleet) run(t *testing.T, judge func(at time.Duration, v telemetry.Repor
 				if b.ledgers[0] == nil {
 					return
 				}
-				r, err := telemetry.AnswerAll(telemetry.Question{Policy: f.policy, Now: time.Now().Add(f.offset)}, b.ledgers...)
+				r, err := telemetry.AnswerAll(telemetry.Question{Policy: f.policy, Now: f.clock()}, b.ledgers...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -377,19 +381,19 @@ var scenarios = []struct {
 	}},
 	{"the clock goes ten days forward", false, func(f *fleet, h time.Duration) {
 		f.newClient("2024-11-05").legacy(f.every(30*day, 2*day, 0, h+90*day)...)
-		f.add(h-25*day, func(*bridges) { f.offset += 10 * day })
+		f.add(h-25*day, func(*bridges) { f.offset.Add(int64(10 * day)) })
 	}},
 	{"the clock goes ten days forward and nobody is there", false, func(f *fleet, h time.Duration) {
-		f.add(h-15*day, func(*bridges) { f.offset += 10 * day })
+		f.add(h-15*day, func(*bridges) { f.offset.Add(int64(10 * day)) })
 	}},
 	{"the clock goes ten days back", false, func(f *fleet, h time.Duration) {
 		f.newClient("2024-11-05").legacy(f.every(7*day, day, 0, h+90*day)...)
-		f.add(h-25*day, func(*bridges) { f.offset -= 10 * day })
+		f.add(h-25*day, func(*bridges) { f.offset.Add(-int64(10 * day)) })
 	}},
 	{"the clock is adjusted by minutes", true, func(f *fleet, h time.Duration) {
 		f.newClient("2025-11-25").legacy(f.every(day, 10*time.Hour, 0, h-40*day)...)
 		for i, at := range f.every(9*day, day, 0, h) {
-			f.add(at, func(*bridges) { f.offset += time.Duration(i%3-1) * 3 * time.Minute })
+			f.add(at, func(*bridges) { f.offset.Add(int64(time.Duration(i%3-1) * 3 * time.Minute)) })
 		}
 	}},
 	{"two replicas, weekly", false, func(f *fleet, h time.Duration) {

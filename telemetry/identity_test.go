@@ -244,24 +244,24 @@ func TestStrangersAreNoUsers(t *testing.T) {
 func TestIdentityFields(t *testing.T) {
 	stores(t, func(t *testing.T, file string) {
 		start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-		now := start
+		now, add := telemetry.NewClock(start)
 		o := &telemetry.Options{}
-		telemetry.SetClock(o, func() time.Time { return now })
+		telemetry.SetClock(o, now)
 		l := openLedger(t, file, o)
 		for n := range 10 {
 			c := at(asks(legacyClient("desk"), "2025-06-18"), "10.0.0.1", "node")
 			c.Info, c.Principal = info("desk", fmt.Sprint("1.", n)), "alice"
 			converse(t, l.Handler(&server{}), c, 2)
-			now = now.Add(5 * 24 * time.Hour)
+			add(5 * 24 * time.Hour)
 		}
-		now = now.Add(-5 * 24 * time.Hour)
+		add(-5 * 24 * time.Hour)
 		r := report(t, l)
 		if len(r.Identities) != 1 {
 			t.Fatalf("got %+v, want one", r.Identities)
 		}
 		i := r.Identities[0]
 		legacy := i.Transports[exchange.HTTPSSE]
-		if legacy.Sessions != 10 || legacy.Calls != 20 || legacy.Bytes != 40 || !legacy.FirstSeen.Equal(start) || !legacy.LastSeen.Equal(now) {
+		if legacy.Sessions != 10 || legacy.Calls != 20 || legacy.Bytes != 40 || !legacy.FirstSeen.Equal(start) || !legacy.LastSeen.Equal(now()) {
 			t.Errorf("got %+v", legacy)
 		}
 		if want := (telemetry.Counts{Sessions: 7, Calls: 14}); i.Window != want { // days 15 to 45, as a whole
@@ -277,7 +277,7 @@ func TestIdentityFields(t *testing.T) {
 			t.Error(diff)
 		}
 		days, err := l.Days(6)
-		if err != nil || len(days) != 2 || days[1].Calls != 2 || days[1].Revision != "2025-06-18" || !days[1].Day.Equal(now.Truncate(24*time.Hour)) {
+		if err != nil || len(days) != 2 || days[1].Calls != 2 || days[1].Revision != "2025-06-18" || !days[1].Day.Equal(now().Truncate(24*time.Hour)) {
 			t.Errorf("days: got %+v, %v", days, err)
 		}
 	})

@@ -91,8 +91,8 @@ func TestMigrateFromClients(t *testing.T) {
 // What is older than the retention goes, in memory and in a file, and nothing else does.
 func TestRetention(t *testing.T) {
 	for _, file := range []string{"", filepath.Join(t.TempDir(), "ledger.db")} {
-		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-		l, err := Open(file, &Options{clock: func() time.Time { return now }})
+		clock := newTestClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+		l, err := Open(file, &Options{clock: clock.now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,9 +110,9 @@ func TestRetention(t *testing.T) {
 		}
 		use("old")
 		use("both")
-		now = now.Add(200 * 24 * time.Hour)
+		clock.add(200 * 24 * time.Hour)
 		use("both")
-		now = now.Add(201 * 24 * time.Hour)
+		clock.add(201 * 24 * time.Hour)
 		r, err := l.Report() // prunes
 		if err == nil {
 			r, err = l.Report()
