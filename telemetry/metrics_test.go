@@ -252,6 +252,48 @@ func TestToolNames(t *testing.T) {
 	want(t, scrape(t, s), `mcp_bridge_requests_total{method="_OTHER",outcome="ok",protocol_version="2025-11-25",transport="http_sse"}`, 1)
 }
 
+// How the server is reached is asked for now and then, and what was known stays while nothing is.
+func TestUpstreamTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport, asked := "pipe", 0
+		s := newSignals(t, &telemetry.SignalOptions{UpstreamTransport: func() string { asked++; return transport }})
+		var fail error
+		h := s.Upstream(&server{open: func(context.Context) error { return fail }})
+		counted := func() map[string]float64 {
+			out := map[string]float64{}
+			for labels, n := range series(scrape(t, s), "mcp_client_operation_duration_seconds_count") {
+				_, rest, _ := strings.Cut(labels, `mcp_bridge_transport="`)
+				name, _, _ := strings.Cut(rest, `"`)
+				out[name] += n
+			}
+			return out
+		}
+		for _, step := range []struct {
+			transport string
+			fail      error
+			wait      time.Duration
+		}{
+			{"pipe", exchange.Fail(exchange.ReasonUnavailable, nil), 0}, // nothing is known yet
+			{"pipe", nil, 0},
+			{"http_sse", nil, time.Second}, // not asked again so soon
+			{"", nil, 10 * time.Second},    // unknown at the moment
+			{"streamable_http", nil, 10 * time.Second},
+			{"streamable_http", exchange.Fail(exchange.ReasonUnavailable, nil), 0},
+		} {
+			time.Sleep(step.wait)
+			transport, fail = step.transport, step.fail
+			_, _ = h.Open(t.Context(), legacyClient("c"))
+		}
+		got := counted()
+		if got["_OTHER"] != 1 || got["inprocess"] != 3 || got["streamable_http"] != 2 || len(got) != 3 {
+			t.Errorf("got %v, want 1 of _OTHER, 3 of inprocess, 2 of streamable_http", got)
+		}
+		if asked != 3 {
+			t.Errorf("asked %d times, want 3", asked)
+		}
+	})
+}
+
 func TestSignalOptions(t *testing.T) {
 	_, err := telemetry.NewSignals(&telemetry.SignalOptions{MaxSeries: -1, MaxTools: -1, MaxNames: 1, ReportEvery: -1, ClientNames: []string{"a", "b"}})
 	if err == nil || strings.Count(err.Error(), "signal option") != 4 {

@@ -53,13 +53,17 @@ func (r *reach) last() string {
 	return ""
 }
 
+// now returns what is known, asked for if it is old.
 func (r *reach) now() string {
 	now, until := time.Now().UnixNano(), r.until.Load()
 	if now < until || !r.until.CompareAndSwap(until, now+int64(reachEvery)) {
 		return r.last()
 	}
 	t := r.ask()
-	if t == "pipe" {
+	switch t {
+	case "": // not known at the moment
+		return r.last()
+	case "pipe":
 		t = transportInProcess
 	}
 	r.known.Store(&t)
