@@ -82,7 +82,7 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	h := b.quotas(s.access(b.challenging(b.signals.Served(b.ledger.Handler(b.translated)))))
 	b.mcp = streamable.New(b.retirement.watch.counted(h), s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.retirement, b.admitted)
-	b.serve = s.strict(b.guard.Handler(b.guard.CORS(b.untilClosed(b.countStreams(normalised(b.auth.Identify(b.routes()), s.prefix))))))
+	b.serve = lastIfChunked(s.strict(b.guard.Handler(b.guard.CORS(b.untilClosed(b.countStreams(normalised(b.auth.Identify(b.routes()), s.prefix)))))))
 	return b, nil
 }
 
