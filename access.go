@@ -195,7 +195,14 @@ func (s *accessSession) filter(result []byte) []byte {
 		kept = append(kept, tool...)
 		return true
 	})
-	if !dropped {
+	lists := 0
+	jsonrpc.Members(result, func(name string, _ []byte) bool {
+		if name == "tools" {
+			lists++
+		}
+		return true
+	})
+	if !dropped && lists < 2 { // clients may read a second one
 		return result
 	}
 	return jsonrpc.Set(result, append(kept, ']'), "tools")

@@ -20,6 +20,7 @@ import (
 	bridge "github.com/mcp-dualstack/bridge"
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/memhttp"
+	"github.com/mcp-dualstack/bridge/retire"
 )
 
 // tokenLine returns a line of a token file.
@@ -475,5 +476,23 @@ func TestGuessedTokens(t *testing.T) {
 			t.Errorf("got %v", codes)
 		}
 		h.session("alice")
+	})
+}
+
+// In the stage closed a stream is opened to say that there are none any more, for those who are known. Nobody is asked to log in for
+// that (report R51); who has a token that has expired is told so, since some clients are exempt.
+func TestClosedStageAndTokens(t *testing.T) {
+	if !bridge.LegacyBuilt {
+		t.Skip("needs the HTTP+SSE transport")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, &server{}, &bridge.Options{Auth: bridge.Auth{TokenFile: residents}})
+		setStage(t, h.b.Retirement(), retire.Closed, "")
+		for who, want := range map[string]int{"": 405, "expired": 401, "alice": 200} {
+			res := h.do(who, "GET", "/sse", "")
+			if res.StatusCode != want || (res.Header.Get("Www-Authenticate") != "") != (want == 401) || (want == 405) != (res.Header.Get("Allow") != "") {
+				t.Errorf("%q: got %d %v, want %d", who, res.StatusCode, res.Header, want)
+			}
+		}
 	})
 }

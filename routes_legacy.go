@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/guard"
 	"github.com/mcp-dualstack/bridge/legacy"
 )
 
@@ -34,6 +35,10 @@ func newLegacyRoutes(h exchange.Handler, s *settings, t *retirement, admitted fu
 		f.WindDown(&legacy.WindDown{Idle: w.idle, Deadline: w.deadline, Spread: w.spread, Tombstones: w.tombstones})
 	})
 	open := func(w http.ResponseWriter, r *http.Request, o opening) {
+		if o.tombstone && !guard.Admitted(r) && len(r.Header["Authorization"]) == 0 { // nobody is to log in for a refusal (report R51)
+			o.full.ServeHTTP(w, r)
+			return
+		}
 		admitted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			f.ServeStream(w, r, legacy.Opening{Tombstone: o.tombstone, Retry: o.retry, Full: o.full})
 		})).ServeHTTP(w, r)

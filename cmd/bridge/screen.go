@@ -51,6 +51,9 @@ func (s screen) text(f finding, known bool) string {
 	if o.PublicURL != "" {
 		row("clients use", o.PublicURL, "as --public-url says")
 	}
+	if who := s.callers(); who != "" {
+		row("callers", "known", who)
+	}
 	if s.admin != nil {
 		row("admin", scheme(s.c.tls.admin)+s.admin.Addr().String(), "/healthz /readyz /metrics /admin/report")
 	} else {
@@ -148,6 +151,27 @@ func (s screen) base() string {
 		host = "127.0.0.1"
 	}
 	return scheme(s.c.tls.cert != "") + net.JoinHostPort(host, port)
+}
+
+// callers says how callers are known, nothing if they are not.
+func (s screen) callers() string {
+	a, ways := s.c.bridge.Auth, []string(nil)
+	if a.TokenFile != "" {
+		ways = append(ways, "tokens of "+homely(a.TokenFile))
+	}
+	if a.Issuer != "" {
+		ways = append(ways, "tokens of "+printable(a.Issuer))
+	}
+	if a.ClientCertificates {
+		ways = append(ways, "client certificates")
+	}
+	if a.PassThrough {
+		ways = append(ways, "what the server makes of their credentials")
+	}
+	if len(ways) == 0 {
+		return ""
+	}
+	return "by " + strings.Join(ways, ", ")
 }
 
 func scheme(encrypted bool) string {

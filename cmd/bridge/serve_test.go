@@ -297,3 +297,24 @@ func TestAddressInUse(t *testing.T) {
 		}
 	}
 }
+
+// With a file of tokens callers are asked who they are, from the first request on.
+func TestServeWithTokens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	// The hash of "token".
+	if err := os.WriteFile(file, []byte("alice sha256:3c469e9d6c5875d37a43f353d4f88e61fcf812c66eee3457465a40b0da4153e0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := startServe(t, "--auth-token-file", file)
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "Bearer other": http.StatusUnauthorized, "Bearer token": http.StatusOK} {
+		var header []string
+		if token != "" {
+			header = []string{"Authorization", token}
+		}
+		res := r.post(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, header...)
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%q: got %d, want %d", token, res.StatusCode, want)
+		}
+	}
+}

@@ -48,6 +48,12 @@ func callerOf(r *http.Request) *caller {
 	return c
 }
 
+// Admitted reports whether Demand would let r in.
+func Admitted(r *http.Request) bool {
+	c := callerOf(r)
+	return c == nil || c.refused == nil
+}
+
 // IdentityOf returns who sent r, as an Authenticator has found out. It is nobody as long as Demand would refuse r.
 func IdentityOf(r *http.Request) Identity {
 	c := callerOf(r)

@@ -48,6 +48,7 @@ var algorithms = []string{
 type OIDC struct {
 	o      OIDCOptions
 	client *http.Client
+	good   verified
 
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier // nil until the issuer has been found
@@ -131,6 +132,17 @@ func (v *OIDC) withKeys(keysURL string, algs []string) *oidc.IDTokenVerifier {
 
 // Identify returns who has that token. The error is errToken or errIssuer with the reason, which is for the log.
 func (v *OIDC) Identify(ctx context.Context, text string) (Identity, error) {
+	if id, ok := v.good.get(text); ok {
+		return id, nil
+	}
+	id, err := v.check(ctx, text)
+	if err == nil {
+		v.good.put(text, id)
+	}
+	return id, err
+}
+
+func (v *OIDC) check(ctx context.Context, text string) (Identity, error) {
 	verifier, err := v.find(ctx)
 	if err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", errIssuer, err)

@@ -311,3 +311,30 @@ func TestChallenges(t *testing.T) {
 		}
 	})
 }
+
+// A token is not checked again at once, but it is when it has expired, and one that differs is always.
+func TestVerifiedTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := issuertest.New(t)
+		g := newGate(t, guard.AuthOptions{OIDC: newOIDC(t, i, guard.OIDCOptions{ClockSkew: time.Second})})
+		token := i.Token(t, map[string]any{"exp": time.Now().Add(10 * time.Second).Unix()})
+		want := func(what, token string, status int) {
+			t.Helper()
+			if w := g.ask("Bearer " + token); w.Code != status {
+				t.Errorf("%s: got %d, want %d", what, w.Code, status)
+			}
+		}
+		want("at first", token, 200)
+		want("again", token, 200)
+		want("with another signature", token[:len(token)-4]+"AAAA", 401)
+		time.Sleep(12 * time.Second)
+		want("expired", token, 401)
+	})
+}
+
+// The number of tokens that are remembered is bounded.
+func TestVerifiedTokensAreBounded(t *testing.T) {
+	if n := guard.VerifiedAfter(10_000); n != 8192 {
+		t.Errorf("got %d, want 8192", n)
+	}
+}
