@@ -131,6 +131,11 @@ func TestPassThrough(t *testing.T) {
 		if !strings.Contains(string(body), `"text":"Bearer bob"`) {
 			t.Errorf("bob is not himself: %s", body)
 		}
+		res := h.do("bob", "POST", "/mcp", modern("tools/call", `"name":"more","arguments":{},`),
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "more")
+		if got := res.Header.Get("Www-Authenticate"); res.StatusCode != 403 || got != `Bearer error="insufficient_scope", scope="more"` {
+			t.Errorf("a tool for which the scope is missing: got %d %q", res.StatusCode, got)
+		}
 		if g.count("alice") == 0 || g.count("bob") == 0 {
 			t.Error("tokens have not arrived")
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,25 +152,26 @@ func (s *source) bound(key string) int {
 	return s.number(key)
 }
 
-// toolRules reads lines such as "scope:admin allow *".
+// toolRules reads lines such as "scope:admin allow *". What stands before the verb may have blanks: an issuer and a subject, or a group.
 func (s *source) toolRules() []bridge.ToolRule {
 	var rules []bridge.ToolRule
 	for _, line := range s.words("tool_rule") {
 		words := strings.Fields(line)
-		if len(words) < 3 || words[1] != "allow" && words[1] != "deny" {
+		verb := slices.IndexFunc(words, func(w string) bool { return w == "allow" || w == "deny" })
+		if verb < 1 || verb == len(words)-1 {
 			s.problem("tool_rule", "%q is not written as: scope:NAME allow TOOL,TOOL (or group:NAME, principal:NAME, *; or deny)", line)
 			continue
 		}
 		var tools []string
-		for _, word := range words[2:] {
+		for _, word := range words[verb+1:] {
 			for tool := range strings.SplitSeq(word, ",") {
 				if tool != "" {
 					tools = append(tools, tool)
 				}
 			}
 		}
-		rule := bridge.ToolRule{Grant: words[0], Allow: tools}
-		if words[1] == "deny" {
+		rule := bridge.ToolRule{Grant: strings.Join(words[:verb], " "), Allow: tools}
+		if words[verb] == "deny" {
 			rule.Allow, rule.Deny = nil, tools
 		}
 		rules = append(rules, rule)

@@ -33,6 +33,7 @@ func TestSecuritySettings(t *testing.T) {
 	c, err := parse(t, "--listen", "0.0.0.0:1", "--admin", "0.0.0.0:2", "--auth-token-file", tokens, "--admin-token-file", admin,
 		"--auth-issuer", "https://issuer.test", "--auth-audience", "a,b", "--auth-scope", "mcp", "--auth-clock-skew", "5s", "--auth-groups-claim", "roles",
 		"--tool-rule", "* allow read_*,list", "--tool-rule", "scope:admin allow * x", "--tool-rule", "group:interns deny delete_*",
+		"--tool-rule", "principal:https://issuer.test ada allow admin",
 		"--principal-rate", "2.5", "--principal-calls", "3", "--address-streams", "4", "--hsts", "1h", "--max-body-bytes-in-total", "9000000",
 		"--trusted-proxy", "10.0.0.1", "--proxy-protocol", "--allowed-host", "mcp.test")
 	if err != nil {
@@ -45,6 +46,7 @@ func TestSecuritySettings(t *testing.T) {
 	}
 	wantRules := []bridge.ToolRule{
 		{Grant: "*", Allow: []string{"read_*", "list"}}, {Grant: "scope:admin", Allow: []string{"*", "x"}}, {Grant: "group:interns", Deny: []string{"delete_*"}},
+		{Grant: "principal:https://issuer.test ada", Allow: []string{"admin"}},
 	}
 	if diff := cmp.Diff(wantRules, b.ToolRules); diff != "" {
 		t.Errorf("rules: want -, got +:\n%s", diff)
@@ -85,6 +87,7 @@ func TestSecurityProblems(t *testing.T) {
 		{"admin TLS without a certificate", []string{"--admin-tls"}, "there is no certificate"},
 		{"PROXY protocol of nobody", []string{"--proxy-protocol"}, "--trusted-proxy"},
 		{"a rule that is none", []string{"--tool-rule", "admin *"}, "is not written as"},
+		{"a rule about nothing", []string{"--tool-rule", "scope:admin allow"}, "is not written as"},
 		{"a rule about nobody", []string{"--tool-rule", "admin allow *"}, `"admin" is none of`},
 		{"a rate that is none", []string{"--principal-rate", "fast"}, "not a number per second"},
 		{"a negative rate", []string{"--address-rate", "-1"}, "not a number per second"},
