@@ -20,6 +20,7 @@ type writer struct {
 
 const (
 	batchBytes   = 32 << 10 // of events that are written at once
+	smallBytes   = 1 << 10  // what a server buffers at least
 	maxKeptBytes = 64 << 10 // the largest buffer that is kept for other streams
 )
 
@@ -78,6 +79,9 @@ func (o *writer) queued(s *session) (wrote bool, err error) {
 		}
 	}
 	s.last.Store(time.Now().UnixNano())
+	if 0 < len(b) && len(b) < smallBytes { // it went into a buffer and took no time
+		return true, o.push()
+	}
 	return true, o.flush()
 }
 
@@ -109,6 +113,11 @@ func (o *writer) flush() error {
 	if err := o.arm(); err != nil {
 		return err
 	}
+	return o.push()
+}
+
+// push is flush within the deadline of the last write.
+func (o *writer) push() error {
 	if err := o.st.w.Flush(); err != nil {
 		return err
 	}
