@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // A lineReader reads lines that end with LF, and nothing else ends one (U+2028 does not); one CR
@@ -39,6 +40,9 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 	var line []byte
 	for errors.Is(err, bufio.ErrBufferFull) && len(line)+len(part) <= l.max {
+		if cap(line)-len(line) < len(part) { // doubled: append would add a quarter at a time, and copy a long line five times
+			line = slices.Grow(line, max(len(line), 2*len(part)))
+		}
 		line = append(line, part...)
 		part, err = l.r.ReadSlice('\n')
 	}
