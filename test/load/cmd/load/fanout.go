@@ -8,6 +8,7 @@ import (
 // A fanResult says what one notification to all subscribers costs. Times in microseconds after the call that causes it.
 type fanResult struct {
 	Kind    string  `json:"kind"`
+	Asked   int     `json:"asked"`
 	Subs    int     `json:"subscribers"`
 	Rounds  int     `json:"rounds"`
 	P50     float64 `json:"p50_us"`
@@ -27,7 +28,7 @@ func fanout(o options) fanResult {
 		o.N = 20
 	}
 	subs, _, e, _ := openSubs(o, st)
-	r := fanResult{Kind: o.Kind, Subs: alive(subs), Rounds: int(o.N), Err: e}
+	r := fanResult{Kind: o.Kind, Asked: o.C, Subs: alive(subs), Rounds: int(o.N), Err: e}
 	defer closeSubs(subs)
 	ep, err := parseURL(o.URL)
 	s := &session{n: o.C, kind: o.Kind, ep: ep, st: st, run: "f"}

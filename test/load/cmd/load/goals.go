@@ -51,19 +51,21 @@ func (s *suite) goals() []goal {
 		{kindSSE, bridgeModern}, {kindSH, bridgeModern}, {kindSL, bridgeLegacy}, {kindSSE, bridgeStateless}, {kindSH, bridgeStateless}, {kindSL, bridgeSession},
 	} {
 		most("a question across eras, CPU, "+kindNames[across.kind]+", "+across.target,
-			s.over("questions", across.kind, across.target, "", func(r, _ *result) float64 { return r.CPUs / float64(max(1, r.Rounds)) * 1e6 }), 150, "us")
+			s.over("questions", across.kind, across.target, "", cpuPerRound), 150, "us")
 	}
 	for _, l := range s.done {
 		at := kindNames[l.Kind]
 		switch {
 		case l.Target != bridgeStdio && (l.Slow == nil || !isBridge(l.Target)):
 		case l.Idle != nil && l.Scenario == "idle":
+			least("idle streams open, "+at, float64(l.Idle.Open), float64(l.Idle.Asked), "")
 			most("memory per idle stream, "+at, l.Idle.Per, 36, "KiB")
 		case l.Idle != nil:
 			most("19000 idle streams, "+at, float64(l.Idle.RSS1)/1024, 700, "MiB")
 			least("19000 idle streams open, "+at, float64(l.Idle.Open), float64(l.Idle.Asked), "")
 		case l.Fan != nil:
 			most("fan-out, CPU per delivery, "+at, l.Fan.CPUus, 15, "us")
+			least("fan-out, subscribers, "+at, float64(l.Fan.Subs), float64(l.Fan.Asked), "")
 			most("fan-out, missing, "+at, float64(l.Fan.Missing), 0, "")
 		case l.Slow != nil:
 			least("slow readers, rate of the others, "+at+", "+l.Target, l.Slow.RateRatio, .9, "of before")
@@ -72,6 +74,9 @@ func (s *suite) goals() []goal {
 	}
 	return out
 }
+
+// cpuPerRound is infinite where nothing was asked.
+func cpuPerRound(r, _ *result) float64 { return r.CPUs * 1e6 / float64(r.Rounds) }
 
 // slowGrowth is what the bridge may grow by, in MiB, when 128 MiB are asked for and not read.
 const slowGrowth = 96

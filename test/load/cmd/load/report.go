@@ -99,7 +99,13 @@ func (s *suite) ratio(scenario, kind, target, base string) float64 {
 	return s.over(scenario, kind, target, base, func(r, b *result) float64 { return r.Rate / b.Rate })
 }
 
-func cpuPerCall(r, _ *result) float64 { return r.CPUus }
+// cpuPerCall is infinite where there was no call.
+func cpuPerCall(r, _ *result) float64 {
+	if r.Calls == 0 {
+		return math.Inf(1)
+	}
+	return r.CPUus
+}
 
 func (s *suite) lineOf(sc scenario, target string) *line {
 	for i, l := range s.done {

@@ -46,7 +46,7 @@ func full(peers []string) []scenario {
 			scenario{name: "one call", mode: "run", o: options{Kind: k, C: 1, D: 1, P: 256, T: time.Second}, targets: all, rounds: 3},
 			scenario{name: "progress", mode: "run", o: options{Kind: k, C: 4, D: 2, K: 50, T: time.Second}, targets: join(compared, bridgeMost), rounds: 3},
 			scenario{name: "1 MiB", mode: "run", o: options{Kind: k, C: 1, D: 1, P: 1 << 20, T: time.Second}, targets: join(compared, bridgeMost), rounds: 1},
-			scenario{name: "8 MiB", mode: "run", o: options{Kind: k, C: 1, D: 1, P: 8 << 20, T: time.Second}, targets: join(compared, bridgeMost), rounds: 1},
+			scenario{name: "8 MiB", mode: "run", o: options{Kind: k, C: 1, D: 1, P: 8<<20 - 4096, T: time.Second}, targets: join(compared, bridgeMost), rounds: 1},
 		)
 	}
 	out = append(out, questions(time.Second, 3)...)

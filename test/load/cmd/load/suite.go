@@ -56,6 +56,7 @@ func suiteMain(args []string) error {
 	npm := fset.String("npm", "", "node_modules with mcp-proxy and supergateway, for those peers")
 	only := fset.String("only", "", "comma separated beginnings of scenario names to run; empty: all")
 	except := fset.String("except", "", "comma separated targets to leave out, such as nginx where it is not installed")
+	reportOnly := fset.Bool("report", false, "measure nothing, and write table.md from what is in -out")
 	strict := fset.Bool("strict", false, "exit 1 when a goal is missed, not only on a fault")
 	fset.Parse(args)
 	s, err := newSuite(*bin, *out, *npm)
@@ -84,8 +85,10 @@ func suiteMain(args []string) error {
 		sc := &scenarios[i]
 		sc.targets = slices.DeleteFunc(slices.Clone(sc.targets), func(t string) bool { return slices.Contains(without, t) || find(t).paths[sc.o.Kind] == "" })
 	}
-	if err := s.runAll(scenarios); err != nil {
-		return err
+	if !*reportOnly {
+		if err := s.runAll(scenarios); err != nil {
+			return err
+		}
 	}
 	return s.report(scenarios, *strict)
 }
