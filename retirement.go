@@ -36,7 +36,7 @@ func (b *Bridge) openRetirement() (*retirement, error) {
 		}
 	}
 	var err error
-	if t.keeper, err = retire.OpenKeeper(b.s.State, &retire.Options{Logger: b.s.Logger, Ready: ready}); err != nil {
+	if t.keeper, err = retire.OpenKeeper(b.s.State, &retire.Options{Logger: b.s.Logger, Ready: ready, PollOnly: b.s.Retirement.PollOnly}); err != nil {
 		return nil, fmt.Errorf("open the retirement state: %w", err)
 	}
 	t.watch = &windowWatch{guard: b.s.Retirement.Guard, keeper: t.keeper}

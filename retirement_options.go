@@ -33,6 +33,10 @@ type RetirementOptions struct {
 	// Guard ends a brownout window that does more harm than it was meant to. The zero value has the defaults of retire.Guard.
 	Guard retire.Guard
 
+	// PollOnly looks for changes of the state that other programs make every 2 s, and asks the file system for no notices: for one that
+	// gives none, and for embedders that test in a testing/synctest bubble, where a wait for a notice stops the clock.
+	PollOnly bool
+
 	WarningHeader bool // writes Warning: 299 too, on every legacy response from announce on
 	Instructions  bool // appends the notice to the server's instructions, which models read, from warn on
 }
