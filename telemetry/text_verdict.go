@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -249,16 +250,16 @@ func (r Report) Next() string {
 	if breaks > 0 {
 		todo = append(todo, fmt.Sprintf("upgrade or exempt %s", plural(breaks, "client")))
 	}
-	for _, f := range r.Doubts {
-		switch f.Code {
-		case DoubtOverflow:
-			return "find out who floods the bridge with names, or raise the bounds of the ledger, and watch for another quiet period"
-		case DoubtObservation, DoubtGap, DoubtDamaged, DoubtCadence:
-			todo = append(todo, "keep watching")
-		case DoubtClock:
-			todo = append(todo, "set the clock right")
-		}
-		break
+	doubts := func(code string) bool {
+		return slices.ContainsFunc(r.Doubts, func(f Finding) bool { return f.Code == code })
+	}
+	switch {
+	case doubts(DoubtOverflow):
+		return "find out who floods the bridge with names, or raise the bounds of the ledger, and watch for another quiet period"
+	case doubts(DoubtClock):
+		todo = append(todo, "set the clock right")
+	case len(r.Doubts) > 0:
+		todo = append(todo, "keep watching")
 	}
 	if len(todo) == 0 {
 		return "bridge retire set " + r.Target
