@@ -29,7 +29,7 @@ var published = []kind{
 	{name: "ts-sdk 1.12.3", pkg: "sdk-1.12.3", http: true, stale: true},
 	{name: "ts-sdk 1.32.2", pkg: "sdk-1.32.2", http: true, stale: true},
 	{name: "ts-client 2.4.0", pkg: "client-2.4.0", http: true, stale: true},
-	{name: "mcp-remote 0.15.1", pkg: "sdk-1.32.2", remote: []string{"--transport", "sse-only", "--allow-http"}},
+	{name: "mcp-remote 0.15.1", pkg: "sdk-1.32.2", remote: []string{"--transport", "sse-only", "--allow-http"}, stale: true},
 	{name: "go-sdk 1.8.0", library: "go-sdk"},
 	{name: "mcp-go 1.2.1", library: "mcp-go", stale: true},
 }

@@ -204,3 +204,39 @@ func TestGoneUpgradesOnTheSameURL(t *testing.T) {
 		})
 	})
 }
+
+// Where the new transport is not served on the old URL, dual-mode clients fall back while there is something to fall back to
+// (clients.md 1.3), and follow the redirect at gone (retirement.md 2.3).
+func TestSameURLOff(t *testing.T) {
+	b := startBridge(t, "--retire-same-url", "off", "--retire-redirect")
+	dual := func(k kind) bool { return k.http }
+	run := func(column, transport, by string) {
+		t.Run(column, func(t *testing.T) {
+			each(t, column, dual, func(t *testing.T, k kind) {
+				c := k.start(t, transport, b.base+"/sse")
+				r := c.do("connect")
+				works(t, "connect", r)
+				if r.Detail != "connected by "+by {
+					t.Errorf("got %q, want connected by %s", r.Detail, by)
+				}
+				works(t, "call", c.do("call"))
+			})
+		})
+	}
+	run("same URL off", "auto", "sse")
+	b.stage(t, retire.Gone)
+	run("gone redirected", "http", "http")
+}
+
+// A brownout of mode hard: a status on connect, and the sentence in the body of a message where the client shows bodies.
+func TestBrownoutHard(t *testing.T) {
+	b := startBridge(t)
+	both(t, "brownout hard", b, func(t *testing.T) { b.stage(t, retire.Brownout, "--mode", "hard", "--for", "10m") }, func(t *testing.T, k kind, live *running) {
+		says(t, "connect", k.start(t, "sse", b.base+"/sse").do("connect"))
+		if k.stale {
+			says(t, "call of a live session", live.do("call"), b.newURL(), "until 20")
+			return
+		}
+		says(t, "call of a live session", live.do("call"))
+	})
+}
