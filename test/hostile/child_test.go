@@ -22,7 +22,8 @@ const childWord = "hostile-child"
 //	echo   answers with its arguments
 //	slow   answers when a call of the tool free comes in
 //	free   lets the slow ones answer
-//	say    writes the lines of {"lines":[...]}, in which $ID is the id of the call, and answers unless one of them has it
+//	say    writes the lines of {"lines":[...]}, in which $ID is the id of the call and $TOKEN its progress token, and
+//	       answers unless one of the lines does
 //	ask    asks for an elicitation and answers with the answer
 //	spill  writes {"bytes":N} to stdout without a line end, and to stderr, and answers
 //	stay   starts a process of its own, ignores SIGTERM from then on, and answers with the id of that process
@@ -66,6 +67,9 @@ type message struct {
 	Params struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
+		Meta      struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`
 }
@@ -115,7 +119,7 @@ func (c *child) call(m *message) {
 		answered := false
 		for _, line := range args.Lines {
 			answered = answered || strings.Contains(line, `"id":$ID`)
-			c.write(strings.ReplaceAll(line, "$ID", string(m.ID)))
+			c.write(strings.NewReplacer("$ID", string(m.ID), "$TOKEN", string(m.Params.Meta.Token)).Replace(line))
 		}
 		if answered {
 			return
