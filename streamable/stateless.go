@@ -92,6 +92,9 @@ func (x *stateless) serve() {
 
 // run carries the call out and ends the stream with its outcome.
 func (x *stateless) run(ctx context.Context) {
+	if x.m.Method != methodListen {
+		core.Deepen(0)
+	}
 	resp, err := x.call(ctx)
 	id := x.m.ID
 	if err != nil && context.Cause(ctx) == error(errClientGone) {

@@ -92,7 +92,7 @@ func (s *Session) admit(m *jsonrpc.Message, reply Reply) (c *call, twin bool, e 
 }
 
 func (s *Session) run(c *call, m *jsonrpc.Message) {
-	deepen(0)
+	Deepen(0)
 	defer c.cancel(nil)
 	var resp exchange.Response
 	var err error
@@ -108,16 +108,6 @@ func (s *Session) run(c *call, m *jsonrpc.Message) {
 	case <-s.ctx.Done():
 	}
 	c.sent()
-}
-
-// deepen makes the stack of a new goroutine as deep as a call needs while there is next to nothing on it. Growing it further down, a
-// dozen frames at a time, takes ten times as long.
-//
-//go:noinline
-func deepen(i int) byte {
-	var frame [5 << 10]byte
-	frame[i]++ // else the compiler does without it
-	return frame[len(frame)-1-i]
 }
 
 // finish gives the client the outcome. After a cancellation by the client it gets nothing but the
