@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,11 @@ import (
 	"io/fs"
 	"log"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -86,7 +89,9 @@ func suiteMain(args []string) error {
 		sc.targets = slices.DeleteFunc(slices.Clone(sc.targets), func(t string) bool { return slices.Contains(without, t) || find(t).paths[sc.o.Kind] == "" })
 	}
 	if !*reportOnly {
-		if err := s.runAll(scenarios); err != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if err := s.runAll(ctx, scenarios); err != nil {
 			return err
 		}
 	}
@@ -147,8 +152,9 @@ func (s *suite) has(l line) bool {
 	})
 }
 
-// runAll measures round by round, so that what is compared is measured within seconds of each other.
-func (s *suite) runAll(scenarios []scenario) error {
+// runAll measures round by round, so that what is compared is measured within seconds of each other. It stops between two
+// measurements when ctx ends.
+func (s *suite) runAll(ctx context.Context, scenarios []scenario) error {
 	rounds := 0
 	for _, sc := range scenarios {
 		rounds = max(rounds, sc.rounds)
@@ -164,6 +170,9 @@ func (s *suite) runAll(scenarios []scenario) error {
 				l := line{Scenario: sc.name, Kind: sc.o.Kind, Target: t.name, Round: round}
 				if s.has(l) {
 					continue
+				}
+				if ctx.Err() != nil {
+					return errors.New("interrupted; the same command goes on from here")
 				}
 				if err := s.measure(sc, t, &l); err != nil {
 					return fmt.Errorf("%s, %s, %s: %w", sc.name, kindNames[sc.o.Kind], t.name, err)
