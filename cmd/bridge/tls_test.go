@@ -247,3 +247,23 @@ func TestProxyProtocol(t *testing.T) {
 		})
 	}
 }
+
+// A header over the bound is refused before anything is made of it.
+func TestHeaderBound(t *testing.T) {
+	addr := listenSecured(t, transportSecurity{}, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.Header.Get("X"))) })
+	t.Cleanup(func() { time.Sleep(600 * time.Millisecond) }) // net/http keeps the connection of a 431 for half a second
+	for size, want := range map[int]string{32 << 10: "200 OK", 128 << 10: "431 Request Header Fields Too Large"} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		go fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: %s\r\n\r\n", strings.Repeat("x", size)) // ends with the connection
+		answer := make([]byte, 64)
+		n, _ := io.ReadFull(c, answer)
+		if !strings.HasPrefix(string(answer[:n]), "HTTP/1.1 "+want) {
+			t.Errorf("%d bytes: got %q, want %s", size, answer[:n], want)
+		}
+	}
+}
