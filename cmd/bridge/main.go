@@ -77,10 +77,12 @@ func rootCommand() *cobra.Command {
 Streamable HTTP with sessions (2025-03-26 to 2025-11-25) and stateless Streamable HTTP (2026-07-28).
 It remembers who still speaks what, so that the old routes can be switched off without surprises.
 
-` + exitCodeHelp,
+` + exitCodeHelp + ` Commands that have others say so.`,
 		Example: `  bridge serve                                  # a built-in demo server
   bridge serve -- node server.js stdio          # wrap a stdio server
-  bridge report                                 # can the legacy routes go, and who breaks`,
+  bridge probe -- node server.js stdio          # what it speaks
+  bridge report                                 # can the legacy routes go, and who breaks
+  bridge retire plan --sunset 2027-01-15        # the way there, stage by stage`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -55,9 +55,9 @@ func (s screen) text(f finding, known bool) string {
 		row("callers", "known", who)
 	}
 	if s.admin != nil {
-		row("admin", scheme(s.c.tls.admin)+s.admin.Addr().String(), "/healthz /readyz /metrics /admin/report")
+		row("admin", scheme(s.c.tls.admin)+s.admin.Addr().String(), "dashboard; /healthz /readyz /metrics")
 	} else {
-		row("admin", "off", "no /healthz, no /metrics, no /admin/report")
+		row("admin", "off", "no dashboard, no /healthz, no /metrics")
 	}
 	if s.c.state != "" {
 		row("who speaks what", filepath.Join(homely(s.c.state), bridge.LedgerFile), "read it with: bridge report"+s.stateFlag())

@@ -19,7 +19,7 @@ which speaks the session era only: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-0
 
   Streamable HTTP   http://127.0.0.1:8420/mcp   2025-11-25 to 2025-03-26 with sessions
   HTTP+SSE          http://127.0.0.1:8420/sse   2024-11-05; Streamable HTTP is served there too
-  admin             off                         no /healthz, no /metrics, no /admin/report
+  admin             off                         no dashboard, no /healthz, no /metrics
   who speaks what   in memory                   lost at the end; --state DIR keeps it
 
 Try:

@@ -46,7 +46,7 @@ which speaks the stateless era only: 2026-07-28
 
   Streamable HTTP   http://127.0.0.1:8420/mcp   2026-07-28 stateless
   HTTP+SSE          off                         /sse answers as gone; Streamable HTTP is served there by POST
-  admin             off                         no /healthz, no /metrics, no /admin/report
+  admin             off                         no dashboard, no /healthz, no /metrics
   who speaks what   in memory                   lost at the end; --state DIR keeps it
 
 Try:
@@ -56,7 +56,7 @@ bridge dev serves MCP in front of srv, which does not answer (see the log)
 
   Streamable HTTP   http://127.0.0.1:8420/mcp   2026-07-28 stateless; 2025-11-25 to 2025-03-26 with sessions
   HTTP+SSE          off                         /sse answers as gone; Streamable HTTP is served there by POST
-  admin             off                         no /healthz, no /metrics, no /admin/report
+  admin             off                         no dashboard, no /healthz, no /metrics
   who speaks what   in memory                   lost at the end; --state DIR keeps it
 
 Try:
