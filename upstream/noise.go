@@ -3,8 +3,10 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // A noise reports what the server says that it should not, a few times per interval and cut short.
@@ -36,12 +38,23 @@ func (n *noise) report(what string, text []byte) {
 		attrs = append(attrs, slog.String("what", what))
 	}
 	if text != nil {
-		attrs = append(attrs, slog.String("line", string(text[:min(len(text), noiseBytes)])), slog.Int("bytes", len(text)))
+		attrs = append(attrs, slog.String("line", printable(text)), slog.Int("bytes", len(text)))
 	}
 	if hidden > 0 {
 		attrs = append(attrs, slog.Int("hidden", hidden))
 	}
 	n.log.LogAttrs(context.Background(), n.level, n.text, attrs...)
+}
+
+// printable returns the beginning of text with U+FFFD for whatever is no visible character and no blank: a terminal that shows the log
+// would act upon some, such as U+009B, and show others in another order.
+func printable(text []byte) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, string(text[:min(len(text), noiseBytes)]))
 }
 
 // admit reports whether there is still room in this interval, and how many reports were hidden before.
