@@ -53,9 +53,9 @@ func stamp(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// guarded returns s so that no spreadsheet computes it (OWASP, CSV Injection).
+// guarded returns s so that no spreadsheet computes it (OWASP, CSV Injection). Some read full-width signs as the others.
 func guarded(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if strings.IndexAny(s, "=+-@\t\r\n＝＋－＠") == 0 {
 		return "'" + s
 	}
 	return s
