@@ -48,7 +48,7 @@ func start(tb testing.TB, args ...string) *bed {
 		serve = append(serve, "--state", "off")
 	}
 	serve = append(serve, args...)
-	if !slices.Contains(args, "--upstream") {
+	if !slices.Contains(args, "--upstream") && !slices.Contains(args, "--") {
 		serve = append(serve, "--", os.Args[0], childWord, b.record)
 	}
 	b.Process = harness.Start(tb, exec.Command(bridgeProgram, serve...))

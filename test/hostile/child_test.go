@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,11 +27,13 @@ const childWord = "hostile-child"
 //	       answers unless one of the lines does
 //	ask    asks for an elicitation and answers with the answer
 //	spill  writes {"bytes":N} to stdout without a line end, and to stderr, and answers
+//	mutter writes the lines of {"lines":[...]} to stderr, and answers
 //	stay   starts a process of its own, ignores SIGTERM from then on, and answers with the id of that process
 //
 // Every line that it reads goes to the end of the file record.
 type child struct {
 	record *os.File
+	name   string // that it says it has
 
 	mu    sync.Mutex
 	freed chan struct{}
@@ -38,14 +41,20 @@ type child struct {
 	next  int
 }
 
-// serveChild serves on stdin and stdout until the former ends, and returns the exit code.
-func serveChild(record string) int {
+// serveChild serves on stdin and stdout until the former ends, and returns the exit code. The name is what the server calls itself, as it
+// would stand in a Go string; none: hostile.
+func serveChild(record, name string) int {
 	f, err := os.OpenFile(record, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	c := &child{record: f, freed: make(chan struct{}), asked: make(map[string]chan json.RawMessage)}
+	if name == "" {
+		name = "hostile"
+	} else if unquoted, err := strconv.Unquote(`"` + name + `"`); err == nil {
+		name = unquoted
+	}
+	c := &child{record: f, name: name, freed: make(chan struct{}), asked: make(map[string]chan json.RawMessage)}
 	in := bufio.NewReader(os.Stdin)
 	for {
 		line, err := in.ReadString('\n')
@@ -87,7 +96,7 @@ func (c *child) take(line string) {
 		}
 		c.mu.Unlock()
 	case "initialize":
-		c.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{},"resources":{}},"serverInfo":{"name":"hostile","version":"1"}}`)
+		c.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{},"resources":{}},"serverInfo":{"name":`+quoted(c.name)+`,"version":"1"}}`)
 	case "tools/list":
 		c.answer(m.ID, `{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}}]}`)
 	case "tools/call":
@@ -130,6 +139,11 @@ func (c *child) call(m *message) {
 		junk := strings.Repeat("x", args.Bytes)
 		fmt.Fprint(os.Stderr, junk)
 		c.write(junk)
+		text = ""
+	case "mutter":
+		for _, line := range args.Lines {
+			fmt.Fprintln(os.Stderr, line)
+		}
 	case "stay":
 		text = c.stay()
 	}

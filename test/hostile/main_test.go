@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mcp-dualstack/bridge/test/harness"
@@ -18,7 +19,7 @@ var bridgeProgram string
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == childWord {
-		os.Exit(serveChild(os.Args[2]))
+		os.Exit(serveChild(os.Args[2], strings.Join(os.Args[3:], " ")))
 	}
 	flag.Parse()
 	if testing.Short() {
