@@ -19,6 +19,10 @@ const defaultAllBodies = 128 << 20
 // enough by how many calls there may be.
 const countedParams = 64 << 10
 
+// smallBody is the size below which a body whose length is known is not counted, in bytes: it takes no more than its connection
+// does, and who asks for little is served while large bodies, or readers too slow for what they asked for, fill the bound.
+const smallBody = 16 << 10
+
 // boundBodies is the name of the bound on all bodies together.
 const boundBodies = "max_body_bytes_in_total"
 
@@ -29,10 +33,10 @@ const fullRetry = time.Second
 var errFull = &exchange.Failure{Reason: exchange.ReasonBusy, RetryAfter: fullRetry, Message: "too much is being read at the moment; try again in a moment"}
 
 // bodies returns next for requests whose bodies have room beside those of the others. A body counts for what has come of it, so
-// that a large Content-Length alone takes nothing from anybody, while its HTTP exchange lasts.
+// that a large Content-Length alone takes nothing from anybody, while its HTTP exchange lasts. Small ones always have room.
 func (b *Bridge) bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
+		if r.Method != http.MethodPost || 0 <= r.ContentLength && r.ContentLength < smallBody {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -95,7 +99,7 @@ func (c *countedBody) give() {
 // reached reports that a request was refused for a bound.
 func (b *Bridge) reached(r *http.Request, bound string) {
 	b.observe(exchange.Observation{
-		Kind: exchange.SeenBound, Transport: b.transport(r), Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: bound,
+		Kind: exchange.SeenBound, Transport: b.transport(r), Principal: guard.IdentityOf(r).Principal, Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: bound,
 	})
 }
 
@@ -145,6 +149,6 @@ func (s *quotaSession) Call(ctx context.Context, req exchange.Request, back exch
 
 func (s *quotaSession) reached(bound string) {
 	s.h.observe(exchange.Observation{
-		Kind: exchange.SeenBound, Transport: s.c.Transport, Session: s.c.Session, Addr: s.c.Addr, UserAgent: s.c.UserAgent, Detail: bound,
+		Kind: exchange.SeenBound, Transport: s.c.Transport, Session: s.c.Session, Principal: s.c.Principal, Addr: s.c.Addr, UserAgent: s.c.UserAgent, Detail: bound,
 	})
 }

@@ -84,6 +84,23 @@ func TestBodiesInTotal(t *testing.T) {
 	})
 }
 
+// Who asks for little is served while the bound is full.
+func TestSmallBodiesHaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, &server{}, &bridge.Options{MaxBodyBytes: 1 << 20, MaxBodyBytesInTotal: 1 << 20})
+		h.slowly("/mcp", 1<<20-10)
+		for _, tt := range []struct {
+			name   string
+			blanks int
+			status int
+		}{{"small", 0, 200}, {"just small", 15 << 10, 200}, {"not small", 16 << 10, 503}} {
+			if res := h.do("", "POST", "/mcp", strings.Repeat(" ", tt.blanks)+initialize); res.StatusCode != tt.status {
+				t.Errorf("%s: got %d, want %d", tt.name, res.StatusCode, tt.status)
+			}
+		}
+	})
+}
+
 // A body whose length nobody has told is refused when there is no room for more of it.
 func TestBodyWithoutALength(t *testing.T) {
 	for _, tt := range []struct {

@@ -18,6 +18,9 @@ import (
 	"github.com/mcp-dualstack/bridge/upstream"
 )
 
+// leastWatchers is how many sessions may hear of changes on a shared server session at least.
+const leastWatchers = 4096
+
 // off switches a listener or the state folder off.
 const off = "off"
 
@@ -68,6 +71,7 @@ func load(fs *pflag.FlagSet, command []string) (*config, error) {
 	c.state = src.state()
 	c.bridge = src.options()
 	c.bridge.State = c.state
+	c.server.MaxWatchers = max(leastWatchers, 2*c.bridge.MaxSessions) // of both transports
 	if src.bool("pprof") {
 		c.bridge.Profiles = profiles()
 		if c.admin == off {
