@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
@@ -85,7 +84,7 @@ func writeIdentities(w io.Writer, r telemetry.Report, output string) error {
 		fmt.Fprintln(t, "CLASS\tLABEL\tLAST HTTP+SSE\tLAST SEEN\tOWNER\tID")
 		for _, i := range r.Identities {
 			legacy := "never"
-			if last := i.Transports[exchange.HTTPSSE].LastSeen; !last.IsZero() {
+			if last := i.Transports[r.Policy.Surface].LastSeen; !last.IsZero() {
 				legacy = last.Format("2006-01-02")
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", i.Class, i.Label, legacy, i.LastSeen.Format("2006-01-02"), i.Owner, i.ID)
