@@ -135,7 +135,7 @@ var errForged = errors.New("not sealed by any of the keys")
 // open returns the token of a requestState. It looks at nothing but the seal.
 func (r *keyring) open(text string) (*token, error) {
 	encoded, ok := strings.CutPrefix(text, tokenPrefix)
-	if !ok {
+	if !ok || strings.ContainsAny(encoded, "\r\n") { // which encoding/base64 passes over
 		return nil, errForged
 	}
 	sealed, err := tokenEncoding.DecodeString(encoded)

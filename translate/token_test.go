@@ -103,7 +103,7 @@ func TestAlteredTokens(t *testing.T) {
 			t.Fatalf("opens with %d bytes", i)
 		}
 	}
-	for _, s := range []string{"", "b1.", "b2." + text[3:], text + "=", text + "A", " " + text, strings.ToUpper(text)} {
+	for _, s := range []string{"", "b1.", "b2." + text[3:], text + "=", text + "A", " " + text, text + "\n", text[:9] + "\r\n" + text[9:], strings.ToUpper(text)} {
 		if _, err := r.open(s); err == nil {
 			t.Errorf("%q opens", s)
 		}
