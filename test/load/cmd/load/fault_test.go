@@ -86,6 +86,7 @@ func TestNoFaults(t *testing.T) {
 		{"progress", options{K: 50}},
 		{"ask", options{R: 3}},
 		{"paced", options{P: 10, Rate: 2000}},
+		{"in turn", options{P: 10, W: 3}},
 	} {
 		for _, k := range kinds {
 			t.Run(w.name+" "+k, func(t *testing.T) {

@@ -52,6 +52,7 @@ func parse(mode string, args []string) options {
 	fs.StringVar(&o.URL, "url", "http://127.0.0.1:23001/mcp", "MCP or SSE endpoint")
 	fs.IntVar(&o.C, "c", 1, "concurrent sessions")
 	fs.IntVar(&o.D, "d", 1, "calls in flight per session")
+	fs.IntVar(&o.W, "w", 0, "calls in flight altogether, on sessions in turn; 0: -c times -d")
 	fs.IntVar(&o.P, "p", 128, "payload bytes")
 	fs.IntVar(&o.K, "k", 0, "progress notifications per call; 0 calls echo")
 	fs.IntVar(&o.R, "r", 0, "questions per call; 0 calls echo")

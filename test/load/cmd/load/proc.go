@@ -85,7 +85,7 @@ func busy() float64 {
 	b, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(b), "\n")
 	var t float64
-	for i, f := range strings.Fields(line)[1:] {
+	for i, f := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
 		if i == 3 || i == 4 || i > 7 { // idle, iowait, guest (already in user)
 			continue
 		}

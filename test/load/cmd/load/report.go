@@ -126,7 +126,11 @@ func heading(w io.Writer, sc scenario) {
 		fmt.Fprintf(w, "%d subscribers, %d notifications.\n\n", o.C, o.N)
 	case "slow":
 		fmt.Fprintf(w, "%d clients ask for %d MiB together and do not read, %d sessions do.\n\n", o.M, o.M*slowCalls*slowBytes>>20, o.C)
-	default:
+	case "run":
+		if o.W > 0 {
+			fmt.Fprintf(w, "%d sessions in turn, %d calls in flight, %d B, %v.\n\n", o.C, o.W, o.P, o.T)
+			return
+		}
 		fmt.Fprintf(w, "%d sessions with %d in flight, %d B, %d notifications and %d questions per call, %d rounds of %v.\n\n", o.C, o.D, o.P, o.K, o.R, sc.rounds, o.T)
 	}
 }

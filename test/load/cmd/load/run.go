@@ -17,6 +17,7 @@ type options struct {
 	URL     string
 	C       int           // sessions
 	D       int           // calls in flight per session
+	W       int           // calls in flight altogether, on sessions in turn; 0: C times D, each with its session
 	P       int           // bytes of payload
 	K       int           // progress notifications per call
 	R       int           // questions per call
@@ -98,8 +99,11 @@ func openAll(o options, ep endpoint, st *stats, run string) ([]*session, []*conn
 			defer func() { <-sem }()
 			ss[i] = &session{n: i, kind: o.Kind, ep: ep, st: st, run: run, asks: o.R > 0}
 			cs[i] = newConn(ep.host)
-			if o.C > 1000 {
-				cs[i].size = 4 << 10
+			if o.W > 0 {
+				if o.Kind == kindSSE {
+					ss[i].stream = &conn{host: ep.host, size: 4 << 10}
+				}
+				defer cs[i].shut() // the workers have their own
 			}
 			if err := ss[i].open(cs[i], 15*time.Second); err != nil {
 				first.CompareAndSwap(nil, fmt.Errorf("open session %d: %w", i, err))
@@ -167,9 +171,26 @@ func drive(o options, ss []*session, cs []*conn, st *stats, stop time.Time) {
 	w := o.work()
 	var left atomic.Int64
 	left.Store(o.N)
+	for _, s := range ss {
+		s.callHead(w.tool) // kept from here on
+	}
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	if o.W > 0 {
+		for n := range o.W {
+			wg.Go(func() {
+				c := newConn(ss[0].ep.host)
+				defer c.shut()
+				turn := n - o.W
+				lat := loop(o, func() *session { turn += o.W; return ss[turn%len(ss)] }, c, w, stop, &left, pace(o, n))
+				st.mu.Lock()
+				st.lat = append(st.lat, lat...)
+				st.mu.Unlock()
+			})
+		}
+		return
+	}
 	for i, s := range ss {
-		head := s.callHead(w.tool)
 		for d := range o.D {
 			c := cs[i]
 			if d > 0 {
@@ -179,14 +200,13 @@ func drive(o options, ss []*session, cs []*conn, st *stats, stop time.Time) {
 				if d > 0 {
 					defer c.shut()
 				}
-				lat := loop(o, s, c, w, head, stop, &left, pace(o, i*o.D+d))
+				lat := loop(o, func() *session { return s }, c, w, stop, &left, pace(o, i*o.D+d))
 				st.mu.Lock()
 				st.lat = append(st.lat, lat...)
 				st.mu.Unlock()
 			})
 		}
 	}
-	wg.Wait()
 }
 
 // pace returns a function that waits until the next call of worker n is due, or nil where o names no rate.
@@ -195,6 +215,9 @@ func pace(o options, n int) func() {
 		return nil
 	}
 	workers := o.C * o.D
+	if o.W > 0 {
+		workers = o.W
+	}
 	every := time.Duration(float64(workers) / o.Rate * float64(time.Second))
 	due := time.Now().Add(every * time.Duration(n) / time.Duration(workers))
 	return func() {
@@ -203,8 +226,8 @@ func pace(o options, n int) func() {
 	}
 }
 
-// loop makes calls one after another and returns their latencies in nanoseconds. Three failures in a row end it.
-func loop(o options, s *session, c *conn, w work, head string, stop time.Time, left *atomic.Int64, wait func()) (lat []int64) {
+// loop makes calls one after another, on the sessions that next returns, and returns their latencies in nanoseconds. Three failures in a row end it.
+func loop(o options, next func() *session, c *conn, w work, stop time.Time, left *atomic.Int64, wait func()) (lat []int64) {
 	var buf []byte
 	cl := &call{done: make(chan struct{}, 1)}
 	for fails := 0; fails < 3; {
@@ -216,7 +239,8 @@ func loop(o options, s *session, c *conn, w work, head string, stop time.Time, l
 		}
 		var t time.Duration
 		var ok bool
-		t, buf, ok = s.do(c, cl, buf, w, head, o.Timeout)
+		s := next()
+		t, buf, ok = s.do(c, cl, buf, w, s.callHead(w.tool), o.Timeout)
 		if !ok {
 			fails++
 			if s.kind == kindSSE { // a late answer must not meet a reused call

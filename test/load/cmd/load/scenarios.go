@@ -80,7 +80,7 @@ func streams(idle, subscribers int, targets []string) []scenario {
 	return out
 }
 
-// growth is the same load from more and more sessions, and a thousand at half of what they could.
+// growth is the same load on more and more sessions, 64 calls in flight at most, and a thousand at half of what they could.
 func growth() []scenario {
 	var out []scenario
 	for _, k := range kinds {
@@ -88,9 +88,9 @@ func growth() []scenario {
 			name string
 			c    int
 		}{{"growth 1", 1}, {"growth 10", 10}, {"growth 100", 100}, {"growth 1000", 1000}, {"growth 10000", 10000}} {
-			out = append(out, scenario{name: g.name, mode: "run", o: options{Kind: k, C: g.c, D: 1, P: 1024, T: 1500 * time.Millisecond}, targets: []string{bridgeStdio}, rounds: 1, fresh: true})
+			out = append(out, scenario{name: g.name, mode: "run", o: options{Kind: k, C: g.c, W: min(g.c, 64), P: 1024, T: 1500 * time.Millisecond}, targets: []string{bridgeStdio}, rounds: 1, fresh: true})
 		}
-		out = append(out, scenario{name: halfLoad, mode: "run", o: options{Kind: k, C: 1000, D: 1, P: 1024, T: 3 * time.Second}, targets: []string{bridgeStdio}, rounds: 1, fresh: true})
+		out = append(out, scenario{name: halfLoad, mode: "run", o: options{Kind: k, C: 1000, W: 64, P: 1024, T: 3 * time.Second}, targets: []string{bridgeStdio}, rounds: 1, fresh: true})
 	}
 	return out
 }

@@ -46,6 +46,7 @@ type session struct {
 	ep   endpoint
 	st   *stats
 	head string // of a POST, without Content-Length
+	call string // of a tools/call, by callHead
 	sid  string
 	next atomic.Int64
 	run  string
@@ -79,10 +80,13 @@ func (s *session) setHeads(path string) {
 }
 
 func (s *session) callHead(tool string) string {
-	if s.kind == kindSL {
-		return s.head + "Mcp-Method: tools/call\r\nMcp-Name: " + tool + "\r\n"
+	if s.kind != kindSL {
+		return s.head
 	}
-	return s.head
+	if s.call == "" {
+		s.call = s.head + "Mcp-Method: tools/call\r\nMcp-Name: " + tool + "\r\n"
+	}
+	return s.call
 }
 
 func (s *session) capabilities() string {
