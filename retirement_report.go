@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -34,11 +33,7 @@ func (b *Bridge) ready(t *retirement, target retire.Stage) (retire.Readiness, er
 	if err != nil {
 		return retire.Readiness{}, err
 	}
-	detail := fmt.Sprintf("%s: %d blockers, %d doubts", r.Verdict, len(r.Blockers), len(r.Doubts))
-	if f := slices.Concat(r.Blockers, r.Doubts); len(f) > 0 {
-		detail += ", the first: " + f[0].Detail
-	}
-	return retire.Readiness{Ready: r.Verdict == telemetry.Ready, Digest: r.Digest, Detail: detail}, nil
+	return retire.Readiness{Ready: r.Verdict == telemetry.Ready, Digest: r.Digest, Detail: r.Why()}, nil
 }
 
 // forGood is the end of an exemption that has none, for a policy, which needs one.

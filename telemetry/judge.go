@@ -101,7 +101,7 @@ func (j *judge) block(r *Report) {
 	for _, i := range r.Identities {
 		switch {
 		case i.Blocks:
-			found = append(found, i.blocker())
+			found = append(found, j.blocker(i))
 		case !i.ExemptUntil.IsZero() && i.Transports[exchange.HTTPSSE].LastSeen.UnixMilli() > j.since:
 			r.Warnings = append(r.Warnings, Finding{WarnExempt, i.ID, fmt.Sprintf("%s still uses HTTP+SSE and is exempt until %s", i.Label, i.ExemptUntil.Format(time.DateOnly))})
 		}
@@ -126,7 +126,10 @@ func (j *judge) block(r *Report) {
 	}
 }
 
-func (i Identity) blocker() Finding {
+func (j *judge) blocker(i Identity) Finding {
+	if since, free, ok := i.moved(j.policy, j.q.Now); ok {
+		return Finding{BlockNewURL, i.ID, fmt.Sprintf("%s used HTTP+SSE until %s and seems to have moved; it counts until %s", i.Label, since.Format(time.DateOnly), free.Format(time.DateOnly))}
+	}
 	if i.NewURL() {
 		return Finding{BlockNewURL, i.ID, i.Label + " still uses HTTP+SSE; another URL is enough"}
 	}

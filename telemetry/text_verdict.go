@@ -241,7 +241,8 @@ func (p *printer) wrapped(word, text string) {
 
 // Next returns one sentence that says what to do.
 func (r Report) Next() string {
-	urls := len(of(r.Identities, func(i Identity) bool { return i.Blocks && i.NewURL() }))
+	moved, until := r.movers()
+	urls := len(of(r.Identities, func(i Identity) bool { return i.Blocks && i.NewURL() })) - moved
 	breaks := len(of(r.Identities, func(i Identity) bool { return i.Blocks && !i.NewURL() }))
 	var todo []string
 	if urls > 0 {
@@ -249,6 +250,9 @@ func (r Report) Next() string {
 	}
 	if breaks > 0 {
 		todo = append(todo, fmt.Sprintf("upgrade or exempt %s", plural(breaks, "client")))
+	}
+	if moved > 0 {
+		todo = append(todo, fmt.Sprintf("wait until %s for %s that moved", until.Format(time.DateOnly), plural(moved, "client")))
 	}
 	doubts := func(code string) bool {
 		return slices.ContainsFunc(r.Doubts, func(f Finding) bool { return f.Code == code })

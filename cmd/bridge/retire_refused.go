@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -79,22 +78,7 @@ func previewed(ctx context.Context, p place, s *retire.State, target retire.Stag
 }
 
 // verdictText says a verdict and its first reasons in one line.
-func verdictText(r telemetry.Report) string {
-	reasons := slices.Concat(r.Blockers, r.Doubts)
-	text := string(r.Verdict)
-	if len(reasons) == 0 {
-		return text
-	}
-	const shown = 3
-	var details []string
-	for _, f := range reasons[:min(shown, len(reasons))] {
-		details = append(details, f.Detail)
-	}
-	if more := len(reasons) - shown; more > 0 {
-		details = append(details, fmt.Sprintf("and %d more", more))
-	}
-	return oneLine(text + ": " + strings.Join(details, "; "))
-}
+func verdictText(r telemetry.Report) string { return oneLine(r.Why()) }
 
 // write writes v as text: one line with + for each client that the step would newly refuse.
 func (v *preview) write(w io.Writer, now time.Time) error {
@@ -171,8 +155,16 @@ func (c refused) row(w io.Writer, sign string, now time.Time) {
 	if owner == "" {
 		owner = "?"
 	}
-	fmt.Fprintf(w, "%s %s\t%s\t%s\t%s sessions\t%s calls\tlast %s\towner %s\n", sign, c.Class, oneLine(c.Label), oneLine(c.ID),
-		fmt.Sprint(c.Sessions), fmt.Sprint(c.Calls), ago(now, c.LastSeen), oneLine(owner))
+	fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%s\tlast %s\towner %s\n", sign, c.Class, oneLine(c.Label), oneLine(c.ID),
+		many(c.Sessions, "session"), many(c.Calls, "call"), ago(now, c.LastSeen), oneLine(owner))
+}
+
+// many writes a number with what it counts.
+func many(n int64, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprint(n, " ", word)
 }
 
 // ago says how long before now t was.
