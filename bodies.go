@@ -99,7 +99,7 @@ func (c *countedBody) give() {
 // reached reports that a request was refused for a bound.
 func (b *Bridge) reached(r *http.Request, bound string) {
 	b.observe(exchange.Observation{
-		Kind: exchange.SeenBound, Transport: b.transport(r), Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: bound,
+		Kind: exchange.SeenBound, Transport: b.transport(r), Principal: guard.IdentityOf(r).Principal, Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: bound,
 	})
 }
 
@@ -149,6 +149,6 @@ func (s *quotaSession) Call(ctx context.Context, req exchange.Request, back exch
 
 func (s *quotaSession) reached(bound string) {
 	s.h.observe(exchange.Observation{
-		Kind: exchange.SeenBound, Transport: s.c.Transport, Session: s.c.Session, Addr: s.c.Addr, UserAgent: s.c.UserAgent, Detail: bound,
+		Kind: exchange.SeenBound, Transport: s.c.Transport, Session: s.c.Session, Principal: s.c.Principal, Addr: s.c.Addr, UserAgent: s.c.UserAgent, Detail: bound,
 	})
 }

@@ -125,6 +125,7 @@ func (b *Bridge) untilClosed(next http.Handler) http.Handler {
 
 // observe records, counts and logs what the fronts report.
 func (b *Bridge) observe(o exchange.Observation) {
+	o.Principal, _ = b.s.rules.of(o.Principal) // the fronts' name for a caller tells what it may do, too
 	b.ledger.Observe(o)
 	b.signals.Observe(o)
 }
@@ -132,7 +133,7 @@ func (b *Bridge) observe(o exchange.Observation) {
 // refused reports a request that the guard kept out.
 func (b *Bridge) refused(r *http.Request, reason string) {
 	b.observe(exchange.Observation{
-		Kind: exchange.SeenRefused, Transport: b.transport(r), Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: reason,
+		Kind: exchange.SeenRefused, Transport: b.transport(r), Principal: guard.IdentityOf(r).Principal, Addr: b.s.addr(r), UserAgent: r.UserAgent(), Detail: reason,
 	})
 }
 

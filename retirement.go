@@ -123,7 +123,7 @@ func (t *retirement) ask(s *retire.State, p retire.Point, c exchange.Client, fre
 // seen reports what the stage did to a request of c.
 func (t *retirement) seen(kind string, p retire.Point, d retire.Decision, c exchange.Client) {
 	o := exchange.Observation{
-		Kind: kind, Transport: exchange.HTTPSSE, Session: c.Session, Version: c.Requested, Info: c.Info, Addr: c.Addr, UserAgent: c.UserAgent,
+		Kind: kind, Transport: exchange.HTTPSSE, Session: c.Session, Version: c.Requested, Info: c.Info, Principal: c.Principal, Addr: c.Addr, UserAgent: c.UserAgent,
 		Detail: string(d.Stage) + ": " + string(p), Stage: string(d.Stage), Point: string(p), Mode: string(d.Mode),
 	}
 	if d.Mode != "" {

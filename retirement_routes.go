@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/guard"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/retire"
 )
@@ -163,7 +164,7 @@ func (t *retirement) newClient(w http.ResponseWriter, r *http.Request) {
 	s, l := t.state(), t.links(r)
 	t.header(w, r, s)
 	t.observe(exchange.Observation{
-		Kind: exchange.SeenRefused, Transport: exchange.StreamableHTTP, Version: r.Header.Get(headerVersion), Addr: t.s.addr(r),
+		Kind: exchange.SeenRefused, Transport: exchange.StreamableHTTP, Version: r.Header.Get(headerVersion), Principal: guard.IdentityOf(r).Principal, Addr: t.s.addr(r),
 		UserAgent: r.UserAgent(), Detail: "same URL off",
 	})
 	h := w.Header()

@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/mcp-dualstack/bridge/exchange"
+	"github.com/mcp-dualstack/bridge/internal/guard"
 	"github.com/mcp-dualstack/bridge/retire"
 	"github.com/mcp-dualstack/bridge/streamable"
 )
@@ -102,6 +103,7 @@ func (b *Bridge) sameURL() http.Handler {
 				Kind:      exchange.SeenSameURL,
 				Transport: exchange.StreamableHTTP,
 				Version:   r.Header.Get(headerVersion),
+				Principal: guard.IdentityOf(r).Principal,
 				Addr:      b.s.addr(r),
 				UserAgent: r.UserAgent(),
 			})

@@ -126,6 +126,7 @@ type Observation struct {
 	Session   string     // the front's session id, if any
 	Version   string     // the revision named by the message or header, as sent
 	Info      []byte     // raw clientInfo, if the message had one
+	Principal string     // the authenticated caller, as in Client; empty: nobody has been
 	Addr      netip.Addr // after trusted proxies
 	UserAgent string
 	Detail    string // short and fixed text, such as the reason of a refusal

@@ -49,6 +49,7 @@ func (f *Front) observe(r *http.Request, kind, detail string) {
 		Kind:      kind,
 		Transport: exchange.HTTPSSE,
 		Version:   r.Header.Get(negotiate.HeaderVersion),
+		Principal: f.o.Principal(r),
 		Addr:      f.o.Addr(r),
 		UserAgent: r.UserAgent(),
 		Detail:    detail,

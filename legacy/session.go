@@ -157,7 +157,7 @@ func (s *session) observe(kind, detail string) {
 
 func (s *session) observation(kind string) exchange.Observation {
 	c := s.core.Client()
-	return exchange.Observation{Kind: kind, Transport: c.Transport, Session: c.Session, Addr: c.Addr, UserAgent: c.UserAgent}
+	return exchange.Observation{Kind: kind, Transport: c.Transport, Session: c.Session, Principal: c.Principal, Addr: c.Addr, UserAgent: c.UserAgent}
 }
 
 // short returns as much of the session id as a log may show: who knows it all can write to the session.

@@ -123,6 +123,7 @@ func (f *Front) observation(r *http.Request, kind, detail string) exchange.Obser
 		Transport: exchange.StreamableHTTP,
 		Session:   r.Header.Get(negotiate.HeaderSession),
 		Version:   r.Header.Get(negotiate.HeaderVersion),
+		Principal: f.o.Principal(r),
 		Addr:      f.o.Addr(r),
 		UserAgent: r.UserAgent(),
 	}

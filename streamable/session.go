@@ -172,7 +172,7 @@ func (f *Front) dropped(s *session, detail string) {
 	o := exchange.Observation{Kind: exchange.SeenDropped, Transport: exchange.StreamableHTTP, Detail: detail}
 	name := exchange.StreamableHTTP
 	if s != nil {
-		o.Session, name = s.id, s.core.Describe()
+		o.Session, o.Principal, name = s.id, s.principal, s.core.Describe()
 	}
 	f.o.Observe(o)
 	f.o.Logger.Debug("message for a client dropped", "session", name, "reason", detail)

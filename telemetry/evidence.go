@@ -47,7 +47,7 @@ func (l *Ledger) Observe(o exchange.Observation) {
 
 // refused counts a conversation that was refused before it began.
 func (l *Ledger) refused(o *exchange.Observation, now int64) {
-	c := exchange.Client{Info: o.Info, Transport: o.Transport, Session: o.Session, Requested: o.Version, Revision: negotiate.None, Addr: o.Addr, UserAgent: o.UserAgent}
+	c := exchange.Client{Info: o.Info, Transport: o.Transport, Session: o.Session, Requested: o.Version, Revision: negotiate.None, Principal: o.Principal, Addr: o.Addr, UserAgent: o.UserAgent}
 	if len(o.Info) > 0 {
 		r, _ := l.clients.row(&c)
 		r.touch(now)

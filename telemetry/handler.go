@@ -66,7 +66,7 @@ func (l *Ledger) opened(c *exchange.Client, u *use, now int64) {
 		return
 	}
 	u.good.Add(1)
-	l.talks.connected(c)
+	l.talks.connected(c, now)
 }
 
 // session is a conversation whose calls are counted.

@@ -164,7 +164,7 @@ func (s *Signals) logObservation(o exchange.Observation) {
 	}
 	if o.Transport == exchange.HTTPSSE {
 		attrs = append(attrs, s.deprecated()...)
-		attrs = append(attrs, s.who(&exchange.Client{Info: o.Info, Transport: o.Transport, Session: o.Session, Addr: o.Addr, UserAgent: o.UserAgent})...)
+		attrs = append(attrs, s.who(&exchange.Client{Info: o.Info, Transport: o.Transport, Session: o.Session, Principal: o.Principal, Addr: o.Addr, UserAgent: o.UserAgent})...)
 	}
 	s.o.Logger.LogAttrs(context.Background(), level, message, attrs...)
 }

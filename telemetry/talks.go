@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -15,9 +16,11 @@ import (
 type talks struct {
 	ledger *Ledger
 
+	lastTried atomic.Int64 // Unix milliseconds of the last entry of attempts
+
 	mu       sync.Mutex
 	sessions *lru.Cache[string, *talk] // by session id, at most maxTalks
-	attempts *lru.Cache[string, int64] // by address: when Streamable HTTP was tried and refused; at most maxTalks
+	attempts *lru.Cache[string, int64] // by caller: when Streamable HTTP was tried and refused; at most maxTalks
 }
 
 // A talk is a legacy stream.
@@ -25,6 +28,7 @@ type talk struct {
 	user    *user // nil until the conversation is open
 	began   int64 // Unix milliseconds
 	info    []byte
+	who     string // principal; empty: nobody
 	addr    netip.Addr
 	agent   string
 	pending []signOf // to be noted once it is known of whom; at most maxKept
@@ -49,20 +53,21 @@ func newTalks(l *Ledger) *talks {
 	return t
 }
 
-// address is the identity of an observation that names nobody.
-func (t *talks) address(o *exchange.Observation) ident {
-	return t.ledger.naming.ident(caller{addr: o.Addr, userAgent: o.UserAgent})
+// caller is the identity of an observation that tells no name: its principal, or its address.
+func (t *talks) caller(o *exchange.Observation) ident {
+	return t.ledger.naming.ident(caller{principal: o.Principal, addr: o.Addr, userAgent: o.UserAgent})
 }
 
 // tried notes that somebody tried Streamable HTTP and was refused.
 func (t *talks) tried(o *exchange.Observation, now int64) {
-	t.attempts.Add(t.address(o).id, now)
+	t.attempts.Add(t.caller(o).id, now)
+	t.lastTried.Store(now)
 }
 
 // connected takes back what tried noted: a client that can connect does not fall back.
-func (t *talks) connected(c *exchange.Client) {
-	if t.attempts.Len() > 0 {
-		t.attempts.Remove(t.ledger.naming.ident(caller{addr: c.Addr, userAgent: c.UserAgent}).id)
+func (t *talks) connected(c *exchange.Client, now int64) {
+	if now-t.lastTried.Load() <= fallbackWithin { // the usual case is that nobody has
+		t.attempts.Remove(t.ledger.naming.ident(caller{principal: c.Principal, addr: c.Addr, userAgent: c.UserAgent}).id)
 	}
 }
 
@@ -71,11 +76,10 @@ func (t *talks) stream(o *exchange.Observation, now int64) {
 	if o.Session == "" {
 		return
 	}
-	k := &talk{began: now, addr: o.Addr, agent: strings.Clone(o.UserAgent)}
-	address := t.address(o).id
-	if at, ok := t.attempts.Get(address); ok && now-at <= fallbackWithin {
+	k := &talk{began: now, who: strings.Clone(o.Principal), addr: o.Addr, agent: strings.Clone(o.UserAgent)}
+	if at, ok := t.attempts.Get(t.caller(o).id); ok && now-at <= fallbackWithin {
 		k.pending = append(k.pending, signOf{kind: SignFallback})
-		t.attempts.Remove(address)
+		t.attempts.Remove(t.caller(o).id)
 	}
 	t.sessions.Add(strings.Clone(o.Session), k)
 }
@@ -131,7 +135,7 @@ func (t *talks) closed(session string) { t.sessions.Remove(session) }
 // silent records a stream on which nothing was ever said.
 func (t *talks) silent(o *exchange.Observation, now int64) {
 	t.sessions.Remove(o.Session)
-	t.ledger.users.admit(t.address(o), key{}, func(u *user) { u.sign(signSilent, "", now) })
+	t.ledger.users.admit(t.caller(o), key{}, func(u *user) { u.sign(signSilent, "", now) })
 	t.ledger.mark()
 }
 
@@ -149,7 +153,7 @@ func (t *talks) settle(now int64) {
 	}
 	t.mu.Unlock()
 	for _, k := range late {
-		c := exchange.Client{Info: k.info, Transport: exchange.HTTPSSE, Addr: k.addr, UserAgent: k.agent}
+		c := exchange.Client{Info: k.info, Transport: exchange.HTTPSSE, Principal: k.who, Addr: k.addr, UserAgent: k.agent}
 		t.ledger.attempt(&c, k.began, func(u *user) {
 			for _, s := range k.pending {
 				u.sign(s.kind, s.detail, k.began)

@@ -162,7 +162,7 @@ func (s *suspender) evict(p principalHash) bool {
 func (s *suspender) dropped(c exchange.Client, method string) {
 	if s.observe != nil {
 		s.observe(exchange.Observation{
-			Kind: exchange.SeenDropped, Detail: method, Transport: c.Transport, Session: c.Session, Addr: c.Addr, UserAgent: c.UserAgent,
+			Kind: exchange.SeenDropped, Detail: method, Transport: c.Transport, Session: c.Session, Principal: c.Principal, Addr: c.Addr, UserAgent: c.UserAgent,
 		})
 	}
 }

@@ -213,7 +213,7 @@ func (s *Session) observe(o exchange.Observation) {
 		return
 	}
 	o.Transport, o.Session = s.o.Client.Transport, s.o.Client.Session
-	o.Addr, o.UserAgent = s.o.Client.Addr, s.o.Client.UserAgent
+	o.Principal, o.Addr, o.UserAgent = s.o.Client.Principal, s.o.Client.Addr, s.o.Client.UserAgent
 	s.o.Observe(o)
 }
 
