@@ -65,6 +65,7 @@ type content struct {
 
 	identities map[string]*dossier // by id
 	evicted    map[string]carried  // by transport: what identities did for which there was no room
+	dropped    evictions           // how many they were; for the counters, and not kept
 	gaps       []gap
 	totals     map[totalOf]dayCounts // at most retentionDays of each transport and revision
 
@@ -90,7 +91,7 @@ var unlimited = limits{clients: math.MaxInt, evidence: math.MaxInt, identities: 
 func newContent(l limits) *content {
 	return &content{
 		clients: make(map[key]tally), overflow: make(map[string]tally), evidence: make(map[fact]sight),
-		identities: make(map[string]*dossier), evicted: make(map[string]carried), held: make(map[bool]int), totals: make(map[totalOf]dayCounts),
+		identities: make(map[string]*dossier), evicted: make(map[string]carried), dropped: make(evictions), held: make(map[bool]int), totals: make(map[totalOf]dayCounts),
 		limits: l,
 	}
 }
@@ -165,6 +166,8 @@ func newMemory(l limits, from int64) *memory {
 
 func (m *memory) add(batch *content) error {
 	m.content.merge(batch)
+	batch.dropped.join(m.content.dropped)
+	clear(m.content.dropped)
 	return nil
 }
 

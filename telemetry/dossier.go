@@ -218,6 +218,7 @@ func (c *content) evict(anonymous bool) {
 	for _, d := range of[:min(len(of), c.quota(anonymous)/evictedAtOnce+1)] {
 		delete(c.identities, d.id)
 		c.held[anonymous]--
+		c.dropped[d.kind]++
 		c.addEvicted(d.transports)
 	}
 }

@@ -117,6 +117,7 @@ func (f *flusher) flush() error {
 		err = f.restart(err)
 	}
 	if err != nil {
+		f.counters.failed()
 		if !f.failing {
 			f.o.Logger.LogAttrs(context.Background(), slog.LevelError, "ledger cannot be written; counts are kept in memory and it is tried again",
 				slog.String("event", "ledger.flush.failed"), slog.String("file", f.file), slog.Any("err", err))
@@ -130,6 +131,7 @@ func (f *flusher) flush() error {
 		f.o.Logger.LogAttrs(context.Background(), slog.LevelInfo, "ledger is written again",
 			slog.String("event", "ledger.flush.recovered"), slog.String("file", f.file))
 	}
+	f.counters.evicted(f.pending.dropped)
 	f.prune(f.pending.flushed)
 	f.pending = newContent(f.o.limits())
 	return nil
@@ -203,7 +205,9 @@ func (f *flusher) answer() answer {
 		return answer{err: err}
 	}
 	if flushErr != nil {
+		written := c.flushed // which pending takes for now, and nothing was
 		c.merge(f.pending)
+		c.flushed = written
 	}
 	return answer{content: c}
 }

@@ -51,7 +51,8 @@ func (s *fileStore) add(batch *content) error {
 	if err := s.addEvidence(tx, batch.evidence); err != nil {
 		return fmt.Errorf("write evidence: %w", err)
 	}
-	if err := s.addIdentities(tx, batch); err != nil {
+	dropped, err := s.addIdentities(tx, batch)
+	if err != nil {
 		return fmt.Errorf("write identities: %w", err)
 	}
 	if err := addTotals(tx, batch.totals); err != nil {
@@ -63,7 +64,11 @@ func (s *fileStore) add(batch *content) error {
 	if _, err := tx.Exec(lastFlushSQL, batch.flushed); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	batch.dropped.join(dropped)
+	return nil
 }
 
 func (s *fileStore) addClients(tx *sql.Tx, batch *content) error {

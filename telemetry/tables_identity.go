@@ -45,7 +45,7 @@ const (
 		ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes, ` + addUp
 
 	// The order is that of content.evict.
-	victimsSQL = `SELECT id FROM identities WHERE (kind <> '` + KindPrincipal + `') = ? ORDER BY min(legacy_last, 1), last_seen, id LIMIT ?`
+	victimsSQL = `SELECT id, kind FROM identities WHERE (kind <> '` + KindPrincipal + `') = ? ORDER BY min(legacy_last, 1), last_seen, id LIMIT ?`
 
 	evictSQL = `INSERT INTO evicted SELECT transport, sum(sessions), sum(uses), sum(reopened), sum(calls), sum(errors), sum(refusals), sum(failures),
 			min(first_seen), max(last_seen), sum(bytes) FROM identity_transports WHERE id IN (SELECT value FROM json_each(?)) GROUP BY transport
@@ -77,44 +77,46 @@ func (p *prepared) exec(query string, args ...any) error {
 	return err
 }
 
-func (s *fileStore) addIdentities(tx *sql.Tx, batch *content) error {
+// addIdentities adds those of a batch and returns how many others had to make room.
+func (s *fileStore) addIdentities(tx *sql.Tx, batch *content) (dropped evictions, err error) {
 	p := &prepared{tx, make(map[string]*sql.Stmt)}
 	if err := addEvicted(p, batch.evicted); err != nil {
-		return err
+		return nil, err
 	}
 	if len(batch.identities) == 0 {
-		return nil
+		return nil, nil
 	}
 	held, err := countIdentities(tx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	dropped = make(evictions)
 	bounds := newContent(s.limits)
 	for _, id := range slices.Sorted(maps.Keys(batch.identities)) {
 		d := batch.identities[id]
 		has, err := p.stmt(hasIdentitySQL)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var known bool
 		if err := has.QueryRow(id).Scan(&known); err != nil {
-			return err
+			return nil, err
 		}
 		if a := d.anonymous(); !known {
 			if held[a] >= bounds.quota(a) {
-				n, err := evictIdentities(tx, a, bounds.quota(a)/evictedAtOnce+1)
+				n, err := evictIdentities(tx, a, bounds.quota(a)/evictedAtOnce+1, dropped)
 				if err != nil {
-					return err
+					return nil, err
 				}
 				held[a] -= n
 			}
 			held[a]++
 		}
 		if err := p.addDossier(d); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return dropped, nil
 }
 
 // countIdentities returns how many there are, by whether they are anonymous.
@@ -167,8 +169,8 @@ func addEvicted(p *prepared, transports map[string]carried) error {
 	return nil
 }
 
-// evictIdentities removes up to n identities and returns how many. What they did is kept per transport.
-func evictIdentities(tx *sql.Tx, anonymous bool, n int) (int, error) {
+// evictIdentities removes up to n identities, returns how many, and counts them in dropped. What they did is kept per transport.
+func evictIdentities(tx *sql.Tx, anonymous bool, n int, dropped evictions) (int, error) {
 	rows, err := tx.Query(victimsSQL, anonymous, n)
 	if err != nil {
 		return 0, err
@@ -176,11 +178,12 @@ func evictIdentities(tx *sql.Tx, anonymous bool, n int) (int, error) {
 	defer rows.Close()
 	var ids []string
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var id, kind string
+		if err := rows.Scan(&id, &kind); err != nil {
 			return 0, err
 		}
 		ids = append(ids, id)
+		dropped[kind]++
 	}
 	if err := rows.Err(); err != nil {
 		return 0, err

@@ -131,6 +131,7 @@ type Ledger struct {
 	users    *users
 	talks    *talks
 	naming   *namer
+	counters counters
 
 	dirty   atomic.Bool   // something has been counted since the last flush
 	changed chan struct{} // holds one token when dirty has become true
@@ -177,6 +178,7 @@ func newLedger(o Options) *Ledger {
 	l.clients = newClients(l)
 	l.evidence = newEvidence(l)
 	l.naming = &namer{privacy: o.Privacy}
+	l.counters.evictions = make(evictions)
 	l.users = newUsers(l)
 	l.talks = newTalks(l)
 	return l

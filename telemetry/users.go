@@ -199,6 +199,7 @@ func (us *users) take(batch *content) {
 		batch.addDossier(d)
 	}
 	batch.addEvicted(parked.evicted)
+	batch.dropped.join(parked.dropped)
 	for _, u := range all {
 		if d := u.take(now); d != nil {
 			batch.addDossier(d)
