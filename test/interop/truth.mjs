@@ -119,8 +119,8 @@ function identity(prefix, name, mine, all) {
   const set = (list) => [...new Set(list.filter(Boolean))].sort();
   const count = (transport) => {
     // Where Streamable HTTP is not served nobody uses it: such an attempt is evidence, no use.
-    const of = spoke.filter((c) => c.transport === transport && (transport === LEGACY || c.answered));
-    if (of.length === 0) return undefined;
+    const of = spoke.filter((c) => c.transport === transport);
+    if (of.length === 0 || (transport === STREAMABLE && !of.some((c) => c.answered))) return undefined;
     return { sessions: of.filter((c) => c.negotiated && !c.stateless).length, calls: of.reduce((n, c) => n + c.calls, 0), errors: of.reduce((n, c) => n + c.errors, 0) };
   };
   const people = mine.map((c) => nameOf(c.info));
