@@ -18,7 +18,7 @@ import (
 func (b *Bridge) openSignals() (*telemetry.Signals, error) {
 	o := b.s.Signals
 	o.Logger, o.Version = b.s.Logger, b.s.Version
-	o.Report, o.IDs = b.nextReport, b.ledger.IDs
+	o.Report, o.Counters, o.IDs = b.nextReport, b.ledger.Counters, b.ledger.IDs
 	o.UpstreamTransport = transportOf(b.up)
 	o.Retirement = b.retirement.shown
 	return telemetry.NewSignals(&o)

@@ -136,7 +136,7 @@ type Options struct {
 	Roots []byte
 
 	// Signals are about metrics, traces and the events of the log: bounds, names, and where they are sent beside /metrics. The bridge
-	// sets Report, Retirement, UpstreamTransport, Version and Logger itself.
+	// sets Report, Counters, Retirement, UpstreamTransport, IDs, Version and Logger itself.
 	Signals telemetry.SignalOptions
 
 	Logger *slog.Logger // nil: silent

@@ -47,6 +47,8 @@ type SignalOptions struct {
 
 	// Report is what the gauges of the ledger come from; nil: there are none. Errors are logged and leave the last values.
 	Report func() (Report, error)
+	// Counters are what has happened to the ledger, for its counters; nil: there are none.
+	Counters func() Counters
 	// Retirement is what the gauges of the stage come from; nil: the stage is open and nobody has ever changed it.
 	Retirement func() Retirement
 

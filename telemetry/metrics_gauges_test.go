@@ -57,9 +57,16 @@ func full(t testing.TB) *telemetry.Signals {
 					Evicted: []telemetry.Total{{Transport: exchange.HTTPSSE, Counts: telemetry.Counts{Sessions: 4, Uses: 1}}}},
 				Clients: []telemetry.Client{{Name: "c", Transport: exchange.HTTPSSE, LastSeen: now}},
 				Identities: []telemetry.Identity{{Kind: telemetry.KindClient, Class: telemetry.ClassUnknown, ExemptUntil: now.Add(time.Hour),
-					Window: telemetry.Counts{Calls: 1, Refusals: 1}}},
+					Window:     telemetry.Counts{Calls: 1, Refusals: 1},
+					Transports: map[string]telemetry.Transport{exchange.HTTPSSE: {LastSeen: now, Counts: telemetry.Counts{Refusals: 1}}}},
+					{Kind: telemetry.KindOther, Class: telemetry.ClassModern,
+						Transports: map[string]telemetry.Transport{exchange.StreamableHTTP: {LastSeen: now, Counts: telemetry.Counts{Uses: 6}}}}},
+				Policy:   telemetry.DefaultPolicy(),
 				Blockers: []telemetry.Finding{{Code: telemetry.BlockBreaks}},
 			}, nil
+		},
+		Counters: func() telemetry.Counters {
+			return telemetry.Counters{FlushErrors: 8, Evictions: map[string]int64{telemetry.KindAddress: 9}}
 		},
 		Retirement: func() telemetry.Retirement {
 			return telemetry.Retirement{Stage: "warn", Version: 7, Sunset: time.Date(2027, 1, 15, 0, 0, 0, 0, time.UTC), Next: "closed", NextAt: time.Unix(1_800_000_000, 0), Brownout: "calls"}
@@ -85,8 +92,12 @@ func TestGauges(t *testing.T) {
 		`mcp_bridge_legacy_identities{class="unknown"}`:                                                                       1,
 		`mcp_bridge_legacy_identities{class="cannot"}`:                                                                        0,
 		`mcp_bridge_legacy_traffic_ratio`:                                                                                     0.25,
-		`mcp_bridge_ledger_evictions_total{transport="http_sse"}`:                                                             5,
-		`mcp_bridge_ledger_overflow_total{transport="http_sse"}`:                                                              3,
+		`mcp_bridge_ledger_evictions_total{kind="address"}`:                                                                   9,
+		`mcp_bridge_ledger_evictions_total{kind="principal"}`:                                                                 0,
+		`mcp_bridge_ledger_flush_errors_total`:                                                                                8,
+		`mcp_bridge_ledger_overflow_total{kind="client",transport="http_sse"}`:                                                3,
+		`mcp_bridge_ledger_overflow_total{kind="identity",transport="http_sse"}`:                                              5,
+		`mcp_bridge_ledger_overflow_total{kind="network",transport="streamable_http"}`:                                        6,
 		`mcp_bridge_legacy_exempt_refused`:                                                                                    1,
 		`mcp_bridge_ledger_identities{kind="client"}`:                                                                         1,
 		`mcp_bridge_tombstone_sessions_total`:                                                                                 1,

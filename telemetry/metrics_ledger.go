@@ -51,9 +51,8 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 	ready := gauge("mcp.bridge.retirement.ready", "", "1 if the stage can be stepped to, 0 if somebody breaks, -1 if that cannot be told.")
 	blockers := gauge("mcp.bridge.retirement.blockers", "", "Reasons of the verdict, blockers and doubts, by code.")
 	identities := gauge("mcp.bridge.ledger.identities", "", "Identities in the ledger, by kind.")
-	overflow, overflowErr := m.Int64ObservableCounter("mcp.bridge.ledger.overflow", metric.WithDescription("Conversations that the ledger had no room to count by client."))
-	evicted, evictedErr := m.Int64ObservableCounter("mcp.bridge.ledger.evictions", metric.WithDescription("Conversations of identities that had to make room in the ledger."))
-	errs = append(errs, overflowErr, evictedErr)
+	overflow, overflowErr := m.Int64ObservableCounter("mcp.bridge.ledger.overflow", metric.WithDescription("Conversations that the ledger had no room to keep by client, by network or by identity, whose kind that is."))
+	errs = append(errs, overflowErr, s.instrumentCounters(m))
 	flushed := gauge("mcp.bridge.ledger.last_flush.timestamp", "s", "When the ledger was last written, in Unix time.")
 	exempt := gauge("mcp.bridge.legacy.exempt_refused", "", "Exempt identities that were refused over HTTP+SSE all the same.")
 	ratio, err := m.Float64ObservableGauge("mcp.bridge.legacy.traffic", metric.WithUnit("1"), metric.WithDescription("Share of HTTP+SSE in the calls of the quiet period, 0 to 1."))
@@ -65,26 +64,23 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 		if r == nil {
 			return nil
 		}
-		observeCounts(o, legacy, legacyClasses(r), func(c Class) metric.MeasurementOption { return with(labelClass.String(string(c))) })
-		observeCounts(o, identities, kinds(r), func(k string) metric.MeasurementOption { return with(labelKind.String(k)) })
-		observeCounts(o, blockers, findings(r), func(c string) metric.MeasurementOption { return with(labelCode.String(c)) })
+		observeCounts(o, legacy, r.legacyClasses(), func(c Class) metric.MeasurementOption { return with(labelClass.String(string(c))) })
+		observeCounts(o, identities, r.kinds(), func(k string) metric.MeasurementOption { return with(labelKind.String(k)) })
+		observeCounts(o, blockers, r.codes(), func(c string) metric.MeasurementOption { return with(labelCode.String(c)) })
 		for name, seen := range s.lastSeen(r) {
 			o.ObserveInt64(lastSeen, seen.Unix(), with(labelClient.String(name)))
 		}
-		o.ObserveInt64(ready, verdictValue(r.Verdict), with(labelTarget.String(stageLabel(r.Target))))
+		o.ObserveInt64(ready, r.Verdict.number(), with(labelTarget.String(stageLabel(r.Target))))
 		o.ObserveFloat64(ratio, r.Window.Share)
 		o.ObserveInt64(exempt, exemptRefused(r))
-		for _, t := range r.Observation.Overflow {
-			o.ObserveInt64(overflow, t.Sessions+t.Uses+t.Reopened, with(labelTransport.String(transportLabel(t.Transport))))
-		}
-		for _, t := range r.Observation.Evicted {
-			o.ObserveInt64(evicted, t.Sessions+t.Uses+t.Reopened, with(labelTransport.String(transportLabel(t.Transport))))
+		for of, n := range r.overflow() {
+			o.ObserveInt64(overflow, n, with(labelKind.String(of.kind), labelTransport.String(transportLabel(of.transport))))
 		}
 		if !r.Observation.LastFlush.IsZero() {
 			o.ObserveInt64(flushed, r.Observation.LastFlush.Unix())
 		}
 		return nil
-	}, legacy, lastSeen, ready, blockers, identities, overflow, evicted, flushed, exempt, ratio)
+	}, legacy, lastSeen, ready, blockers, identities, overflow, flushed, exempt, ratio)
 	return err
 }
 
@@ -178,51 +174,6 @@ func (s *Signals) lastSeen(r *Report) map[string]time.Time {
 		}
 	}
 	return out
-}
-
-// legacyClasses counts the identities that used HTTP+SSE in the window.
-func legacyClasses(r *Report) map[Class]int64 {
-	counts := make(map[Class]int64, len(Classes))
-	for _, c := range Classes {
-		counts[c] = 0
-	}
-	for i := range r.Identities {
-		if id := &r.Identities[i]; id.Window != (Counts{}) {
-			counts[id.Class]++
-		}
-	}
-	return counts
-}
-
-func kinds(r *Report) map[string]int64 {
-	counts := map[string]int64{KindPrincipal: 0, KindClient: 0, KindAddress: 0, KindOther: 0}
-	for i := range r.Identities {
-		counts[r.Identities[i].Kind]++
-	}
-	return counts
-}
-
-func findings(r *Report) map[string]int64 {
-	counts := map[string]int64{
-		BlockBreaks: 0, BlockNewURL: 0, BlockIdentities: 0, BlockShare: 0,
-		DoubtObservation: 0, DoubtGap: 0, DoubtOverflow: 0, DoubtDamaged: 0, DoubtCadence: 0, DoubtClock: 0,
-	}
-	for _, list := range [][]Finding{r.Blockers, r.Doubts} {
-		for _, f := range list {
-			counts[f.Code]++
-		}
-	}
-	return counts
-}
-
-func verdictValue(v Verdict) int64 {
-	switch v {
-	case Ready:
-		return 1
-	case Blocked:
-		return 0
-	}
-	return -1
 }
 
 // exemptRefused counts the identities that are exempt now and were refused over HTTP+SSE in the window.

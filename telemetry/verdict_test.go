@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -168,12 +169,25 @@ func TestSimulation(t *testing.T) {
 func TestPromLint(t *testing.T) {
 	h := &history{observed: 50}
 	h.use(asks(legacyClient("desk"), "2024-11-05"), 3, 1)
+	r := h.answer(t, telemetry.Question{})
 	var b bytes.Buffer
-	if err := h.answer(t, telemetry.Question{}).WriteProm(&b); err != nil {
+	if err := r.WriteProm(&b); err != nil {
 		t.Fatal(err)
 	}
+	served := scrape(t, newSignals(t, &telemetry.SignalOptions{Report: func() (telemetry.Report, error) { return r, nil }}))
+	for line := range strings.Lines(b.String()) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if series == "#" {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, served, series, n) // a server says the same under the same name
+	}
 	for _, line := range []string{`mcp_bridge_retirement_ready{target_stage="gone"} 0`, `mcp_bridge_retirement_blockers{code="breaks"} 1`,
-		`mcp_bridge_legacy_identities{class="unknown"} 1`, `mcp_bridge_legacy_traffic_ratio 1`} {
+		`mcp_bridge_legacy_identities{class="unknown"} 1`, `mcp_bridge_ledger_identities{kind="client"} 1`, `mcp_bridge_legacy_traffic_ratio 1`} {
 		if !strings.Contains(b.String(), line+"\n") {
 			t.Errorf("%s is missing", line)
 		}
