@@ -30,10 +30,13 @@ func (s *settings) forwarded(r *http.Request) (scheme, host, prefix string, ok b
 	return scheme, host, prefix, scheme != "" || prefix != ""
 }
 
-// isHost reports whether h can stand as the authority of a URL, without a user.
+// isHost reports whether h can stand as the authority of a URL, without a user, and in a Link field: net/url takes brackets
+// and quotation marks too.
 func isHost(h string) bool {
 	u, err := url.Parse("//" + h)
-	return err == nil && h != "" && u.Host == h
+	return err == nil && h != "" && u.Host == h && !strings.ContainsFunc(h, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_:[]", r))
+	})
 }
 
 func schemeOf(r *http.Request) string {

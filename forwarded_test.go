@@ -25,6 +25,8 @@ func TestForwarded(t *testing.T) {
 		{"it names a host only, so the scheme is not known", "", "10.0.0.7:999", http.Header{"X-Forwarded-Host": {"pub.test"}}, seen{"10.0.0.7", "http://mcp.test/mcp"}},
 		{"a host with a user in it", "", "10.0.0.7:999",
 			http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"a@evil.test"}}, seen{"10.0.0.7", "https://mcp.test/mcp"}},
+		{"a host that ends a Link field", "", "10.0.0.7:999",
+			http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {`evil.test>;rel="x"`}}, seen{"10.0.0.7", "https://mcp.test/mcp"}},
 		{"two proxies of ours, a forged hop before them", "", "10.0.0.7:999",
 			http.Header{"X-Forwarded-For": {"1.1.1.1, 198.51.100.4", "10.0.0.8"}}, seen{"198.51.100.4", "http://mcp.test/mcp"}},
 		{"nonsense before our proxy", "", "10.0.0.7:999", http.Header{"X-Forwarded-For": {"unknown, 10.0.0.8"}}, seen{"10.0.0.7", "http://mcp.test/mcp"}},
