@@ -24,6 +24,14 @@ import (
 // limit is how long an answer may take: no measure of speed, the machine may be busy.
 const limit = 60 * time.Second
 
+// memory returns a bound of so many MiB in bytes. The race detector takes some times as much.
+func memory(mib int64) int64 {
+	if harness.RaceEnabled {
+		mib *= 6
+	}
+	return mib << 20
+}
+
 // A bed is a running bridge.
 type bed struct {
 	*harness.Process

@@ -68,7 +68,7 @@ func TestHalfOpen(t *testing.T) {
 	if during.Descriptors < before.Descriptors+n/2 {
 		t.Errorf("%d files are open, %d were: there is no flood", during.Descriptors, before.Descriptors)
 	}
-	if grown := during.Resident - before.Resident; grown > int64(n)*(256<<10)+(64<<20) {
+	if grown := during.Resident - before.Resident; grown > memory(int64(n)/4+64) {
 		t.Errorf("%d connections take %d MiB", n, grown>>20)
 	}
 	var ending sync.WaitGroup
@@ -148,7 +148,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 	sending.Wait()
 	b.honest(t)
-	if grown := b.Usage(t).Resident - before.Resident; grown > 512<<20 {
+	if grown := b.Usage(t).Resident - before.Resident; grown > memory(512) {
 		t.Errorf("16 clients take %d MiB", grown>>20)
 	}
 }
@@ -165,7 +165,7 @@ func TestHostileChild(t *testing.T) {
 			t.Errorf("after %d bytes of junk: got %d with %d bytes", size, a.status, len(a.body))
 		}
 	}
-	if grown := b.Usage(t).Resident - before.Resident; grown > 256<<20 {
+	if grown := b.Usage(t).Resident - before.Resident; grown > memory(256) {
 		t.Errorf("junk of the server takes %d MiB", grown>>20)
 	}
 	session = b.session(t) // the child may have lost the other by such a line
