@@ -100,7 +100,9 @@ func openLedger(s *settings) (*telemetry.Ledger, error) {
 		}
 		file = filepath.Join(s.State, LedgerFile)
 	}
-	l, err := telemetry.Open(file, &telemetry.Options{Logger: s.Logger})
+	o := s.Ledger
+	o.Logger = s.Logger
+	l, err := telemetry.Open(file, &o)
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}

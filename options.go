@@ -135,6 +135,9 @@ type Options struct {
 	// upstream.Options.StaticRoots wants the same. Nil: it is refused.
 	Roots []byte
 
+	// Ledger says what is kept of clients: bounds, privacy, for how long. The bridge sets Logger itself, and State says where.
+	Ledger telemetry.Options
+
 	// Signals are about metrics, traces and the events of the log: bounds, names, and where they are sent beside /metrics. The bridge
 	// sets Report, Counters, Retirement, UpstreamTransport, IDs, Version and Logger itself.
 	Signals telemetry.SignalOptions
@@ -165,7 +168,7 @@ func (o Options) check(refused func(*http.Request, string)) (*settings, *guard.G
 		s.PublicURL = "" // one report of it is enough
 	}
 	g, guardErr := guard.New(guard.Options{AllowedHosts: s.AllowedHosts, AllowedOrigins: s.AllowedOrigins, PublicURL: s.PublicURL, Refused: refused})
-	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.checkAuth(), s.checkRules(), s.checkLimits(), s.Retirement.check(), s.Signals.Check())
+	return s, g, errors.Join(urlErr, guardErr, s.checkPaths(), s.checkChoices(), s.checkProxies(), s.checkNumbers(), s.translation(nil, nil).Check(), s.checkAuth(), s.checkRules(), s.checkLimits(), s.Retirement.check(), s.Signals.Check(), s.checkLedger())
 }
 
 func (s *settings) checkPublicURL() error {

@@ -100,3 +100,19 @@ func checkPage(text string) error {
 	}
 	return nil
 }
+
+// checkLedger reports what is wrong with how the ledger is kept, and whether it forgets what the readiness policy is about: who is silent for
+// twice as long as the policy waits for is still to be known.
+func (s *settings) checkLedger() error {
+	err := s.Ledger.Check()
+	policy := telemetry.DefaultPolicy()
+	if p := s.Retirement.Readiness; p != nil {
+		policy = *p
+	}
+	wait := max(time.Duration(policy.CadenceFactor*float64(policy.QuietPeriod)), policy.MinObservation.Duration())
+	least := min(telemetry.Period(2*wait), telemetry.DefaultRetention)
+	if s.Ledger.Retention > 0 && s.Ledger.Retention < least {
+		err = errors.Join(err, fmt.Errorf("ledger: what is kept for %v is too little for the readiness policy, which waits for up to %v; keep it for %v", s.Ledger.Retention, telemetry.Period(wait), least))
+	}
+	return err
+}

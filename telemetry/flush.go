@@ -141,7 +141,7 @@ func (f *flusher) flush() error {
 func (f *flusher) prune(now int64) {
 	if day := now / dayMillis; day != f.pruned {
 		f.pruned = day
-		if err := f.store.prune(now - retentionDays*dayMillis); err != nil {
+		if err := f.store.prune(now - f.o.Retention.Duration().Milliseconds()); err != nil {
 			f.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "old entries of the ledger cannot be removed; it is tried again tomorrow",
 				slog.String("event", "ledger.prune.failed"), slog.Any("err", err))
 		}

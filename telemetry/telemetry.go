@@ -27,6 +27,11 @@ const (
 	DefaultFlushSoon       = 250 * time.Millisecond
 	DefaultHeartbeat       = time.Minute
 	DefaultBusyTimeout     = 5 * time.Second
+	DefaultRetention       = retentionDays * Day
+)
+
+const (
+	leastRetention = 30 * Day // less would forget what every policy asks for
 )
 
 // Options change how a ledger is kept. The zero value of each field is its default.
@@ -49,6 +54,10 @@ type Options struct {
 	FlushSoon   time.Duration // the same for a new client and the first legacy use of a day; zero: 250 ms
 	Heartbeat   time.Duration // at most this long between writes to a file, so that last_flush shows that the server was watching; zero: 1 min
 	BusyTimeout time.Duration // how long to wait for another process that writes to the file; zero: 5 s
+
+	// Retention is for how long what was last seen is kept; zero: 400 days, which is the most. An identity that comes more seldom than
+	// this is a new one each time, so that it must be longer than what a policy looks at.
+	Retention Period
 
 	// Privacy says how much of a client's address is kept; empty: PrivacyPrefix.
 	Privacy Privacy
@@ -79,6 +88,9 @@ func (o *Options) withDefaults() Options {
 	orInt(&out.MaxIdentities, DefaultMaxIdentities)
 	orInt(&out.MaxAnonymous, (out.MaxIdentities+1)/2)
 	orInt(&out.MaxNewPerPrefix, DefaultMaxNewPerPrefix)
+	if out.Retention == 0 {
+		out.Retention = DefaultRetention
+	}
 	if out.Privacy == "" {
 		out.Privacy = PrivacyPrefix
 	}
@@ -95,6 +107,12 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
+// Check reports everything that is wrong with o, joined.
+func (o *Options) Check() error {
+	d := o.withDefaults()
+	return d.check()
+}
+
 // check reports every option that makes no sense.
 func (o *Options) check() error {
 	var errs []error
@@ -109,6 +127,9 @@ func (o *Options) check() error {
 	}
 	if o.MaxAnonymous > o.MaxIdentities && o.MaxIdentities >= 0 {
 		errs = append(errs, errors.New("telemetry option MaxAnonymous is larger than MaxIdentities, which it is a part of"))
+	}
+	if o.Retention < leastRetention || o.Retention > DefaultRetention {
+		errs = append(errs, fmt.Errorf("telemetry option Retention is %v, which is not between %v and %v", o.Retention, leastRetention, DefaultRetention))
 	}
 	if !o.Privacy.known() {
 		errs = append(errs, fmt.Errorf("telemetry option Privacy is %q, which is none of full, prefix, hash and off", o.Privacy))

@@ -108,6 +108,8 @@ func (s *source) options() bridge.Options {
 		Reattach:       s.oneOf("reattach", "authenticated", "all", off),
 	}
 	o.Signals = s.signals()
+	o.Ledger = s.ledger()
+	o.Retirement.Readiness = s.readiness()
 	s.bounds(&o)
 	s.translation(&o)
 	return o

@@ -77,6 +77,7 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.Bool("insecure", false, "listen on other than loopback addresses although nobody is asked who they are")
 	fs.String("state", "", "folder of ledger.db, retirement.json and audit.jsonl, or off to keep them in memory (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")
 	addStageSettings(fs)
+	addLedgerSettings(fs)
 	addMetrics(fs)
 	fs.String("log-format", "auto", "log as text, json, or auto: text on a terminal")
 	fs.String("log-level", "info", "least level logged: debug, info, warn or error")

@@ -25,17 +25,18 @@ type source struct {
 	values   *koanf.Koanf
 	keys     []string          // every known key
 	origins  map[string]string // where a key was set; defaults are not in it
+	policy   []byte            // the configuration file, if policyKey is in it
 	unknown  []string          // environment variables that are no settings
 	problems []error
 	faulty   map[string]bool // keys with a problem: one of each is enough
 }
 
-// commandKey is the one setting without a flag.
+// commandKey is the one setting without a flag, beside policyKey, which is a mapping.
 const commandKey = "command"
 
 // read merges file, environment and flags. The error is about a file that cannot be read at all.
 func read(fs *pflag.FlagSet) (*source, error) {
-	s := &source{values: koanf.New("."), origins: map[string]string{}, faulty: map[string]bool{}, keys: []string{commandKey}}
+	s := &source{values: koanf.New("."), origins: map[string]string{}, faulty: map[string]bool{}, keys: []string{commandKey, policyKey}}
 	fs.VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"config", "output", "help"}, f.Name) {
 			s.keys = append(s.keys, keyOf(f.Name))
@@ -76,6 +77,9 @@ func (s *source) readFile(path string) error {
 			continue
 		}
 		s.origins[key] = place
+		if key == policyKey {
+			s.policy = text
+		}
 	}
 	if err := s.values.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -104,7 +108,7 @@ func (s *source) readEnvironment() error {
 			switch {
 			case key == "config":
 				return "", nil
-			case key == commandKey || !slices.Contains(s.keys, key):
+			case key == commandKey || key == policyKey || !slices.Contains(s.keys, key):
 				s.unknown = append(s.unknown, name)
 				return "", nil
 			}
@@ -262,6 +266,12 @@ func (s *source) show(key string) string {
 	}
 	if key == keyOf(childEnvFlag) {
 		return variableNames(s.words(key))
+	}
+	if key == policyKey {
+		if s.policy == nil {
+			return ""
+		}
+		return "(a policy)"
 	}
 	if key == commandKey {
 		// Arguments may be secrets.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	bridge "github.com/mcp-dualstack/bridge"
+	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
 // secret is long enough to seal with.
@@ -48,7 +49,7 @@ func TestTranslationSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := bridge.Options{Translation: c.bridge.Translation, Drive: c.bridge.Drive, Cache: c.bridge.Cache, Roots: c.bridge.Roots}
-			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(bridge.Options{})); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(bridge.Options{}, telemetry.Options{})); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
 			if string(c.server.StaticRoots) != string(got.Roots) {
