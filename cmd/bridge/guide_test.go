@@ -142,3 +142,29 @@ func TestGuide(t *testing.T) {
 	})
 	g.compare(t)
 }
+
+// Every command that the text of the guide names is one, with flags that there are.
+func TestGuideCommands(t *testing.T) {
+	isolate(t)
+	text, err := os.ReadFile("../../docs/migration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile("`bridge ([^`]+)`").FindAllSubmatch(text, -1)
+	if len(lines) < 20 {
+		t.Fatalf("got %d commands", len(lines))
+	}
+	for _, m := range lines {
+		words := shellWords(strings.Join(strings.Fields(string(m[1])), " "))
+		cmd, rest, err := rootCommand().Find(words)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil && cmd.Args != nil && cmd.Flags().NArg() > 0 {
+			err = cmd.Args(cmd, cmd.Flags().Args())
+		}
+		if err != nil {
+			t.Errorf("bridge %s: %v", m[1], err)
+		}
+	}
+}
