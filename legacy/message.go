@@ -1,7 +1,6 @@
 package legacy
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"os"
@@ -125,21 +124,16 @@ func (f *Front) take(w http.ResponseWriter, r *http.Request, s *session) *refusa
 	return nil
 }
 
-// eagerBytes is how much room is made for a body on the word of its Content-Length.
-const eagerBytes = 64 << 10
-
 // readBody reads the body within BodyTimeout. The error is an *http.MaxBytesError when it is too large, and
 // os.ErrDeadlineExceeded when it did not come in time.
 func (f *Front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	room := min(r.ContentLength, f.o.MaxBodyBytes, eagerBytes)
-	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+int(room+1))) // one more: the length is -1 when unknown
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(f.o.BodyTimeout)) // a reader without deadlines has none to keep
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, f.o.MaxBodyBytes))
+	text, err := jsonrpc.ReadText(http.MaxBytesReader(w, r.Body, f.o.MaxBodyBytes), r.ContentLength)
 	if err == nil {
 		_ = rc.SetReadDeadline(time.Time{})
 	}
-	return b.Bytes(), err
+	return text, err
 }
 
 func hasRequest(messages []jsonrpc.Message) bool {

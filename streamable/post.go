@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"os"
@@ -79,11 +78,8 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > f.o.MaxBodyBytes {
 		return nil, tooLarge()
 	}
-	var buf bytes.Buffer
-	const most = 64 << 10 // reserved before any of it has come
-	buf.Grow(int(min(max(r.ContentLength, 0), most)) + bytes.MinRead)
 	c.reading(time.Now().Add(f.o.BodyTimeout))
-	_, err := buf.ReadFrom(http.MaxBytesReader(c.w, r.Body, f.o.MaxBodyBytes))
+	text, err := jsonrpc.ReadText(http.MaxBytesReader(c.w, r.Body, f.o.MaxBodyBytes), r.ContentLength)
 	if x := c.tooSlow(err); x != nil {
 		return nil, x
 	}
@@ -97,7 +93,7 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 	if err != nil {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeParse, negotiate.ReasonMalformedRequest, "the body ended before its time")
 	}
-	return buf.Bytes(), nil
+	return text, nil
 }
 
 // namesUnknown reports whether r names a session that is none of its sender's.
