@@ -7,11 +7,11 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # What is known on a fixed day, so that the check fails by a change here only; VULNDB=golang.org/x/vulndb@latest asks about today.
 VULNDB      ?= golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 TOOLCHAIN   := $(shell awk '$$1 == "toolchain" { print $$2 }' go.mod)
-FUZZTIME    ?= 5s
+FUZZTIME    ?= 60s
 BENCHTIME   ?= 1s
 COUNT       ?= 1
 
-.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams retirement load load-full browser clean
+.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams retirement load load-full browser oauth clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ load: ## calls/s, CPU and memory beside nginx, a bare proxy and the floor; some 
 
 load-full: ## every row of docs/performance.md; a quarter of an hour on a quiet machine, goes on where it stopped
 	test/load/ci -full
+
+oauth: ## published TypeScript clients sign in with OAuth; needs node and npm
+	test/interop/oauth
 
 browser: ## the dashboard in headless Chromium; needs node, npm and Debian's chromium
 	test/browser/ci
