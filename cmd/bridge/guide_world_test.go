@@ -67,16 +67,18 @@ func (w *world) stand() {
 	w.ledger = l
 }
 
-// serve lets a bridge serve from a time on.
+// serve lets a bridge serve from a time on, with the policy of the guide.
 func (w *world) serve(from string) {
 	w.t.Helper()
 	w.reach(at(from))
 	w.fatal(w.ledger.Close())
 	w.ledger = nil
+	policy, err := readPolicy("bridge.yaml")
+	w.fatal(err)
 	b, err := bridge.New(guideServer{}, &bridge.Options{
 		State: w.dir, TrustedProxies: []string{"127.0.0.1"}, // the networks of the clients are named by a header
 		Logger:     slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: plainLog})),
-		Retirement: bridge.RetirementOptions{Docs: "https://example.com/mcp-move", PollOnly: true},
+		Retirement: bridge.RetirementOptions{Docs: "https://example.com/mcp-move", PollOnly: true, Readiness: policy},
 	})
 	w.fatal(err)
 	w.bridge, w.srv = b, memhttp.New(w.t, b)
