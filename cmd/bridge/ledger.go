@@ -103,7 +103,8 @@ func ledgerForgetCommand() *cobra.Command {
 		Use:   "forget ID...",
 		Short: "Remove what is known of identities",
 		Long: `forget removes an identity with its names, counts, days and evidence. The totals stay, and the rows per client and revision, which
-do not say where a client came from. A client that comes back is recorded again, as a new one.
+do not say where a client came from. A client that comes back is recorded again, as a new one. While a bridge runs ask it (--admin): it
+may write once more to its file what it has in memory.
 
 Forgetting somebody who still uses HTTP+SSE makes bridge report say "ready" too early. To leave somebody out of account for a time,
 exempt them.
@@ -111,39 +112,17 @@ exempt them.
 Exit codes: 0 ok, 1 an identity is not known, 2 usage, 4 a ledger cannot be read.`,
 		Example: `  bridge ledger forget 'sub:9f21c04ab3d2' 'ci-runner@10.9.0.0/24;Go-http-client'`,
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, ids []string) error {
-			files, err := s.files()
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			from, err := s.records()
 			if err != nil {
 				return err
 			}
-			return forget(files, ids)
+			return forget(cmd.Context(), from, ids)
 		},
 	}
 	s.addFiles(cmd)
+	s.addAdmin(cmd)
 	return cmd
-}
-
-// forget removes identities from files. One that no file knows is an error, after the others were removed.
-func forget(files, ids []string) error {
-	var unknown []error
-	for _, id := range ids {
-		known := false
-		for _, file := range files {
-			switch err := telemetry.Forget(file, id); {
-			case err == nil:
-				known = true
-			case !errors.Is(err, telemetry.ErrUnknown):
-				return &exitError{exitUnreadable, err}
-			}
-		}
-		if !known {
-			unknown = append(unknown, fmt.Errorf("%q: %w", id, telemetry.ErrUnknown))
-		}
-	}
-	if len(unknown) > 0 {
-		return failed("%w; bridge ledger list has the ids", errors.Join(unknown...))
-	}
-	return nil
 }
 
 func ledgerExportCommand() *cobra.Command {
@@ -151,31 +130,28 @@ func ledgerExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [ID...]",
 		Short: "Print all that is known of identities as JSON",
-		Long: `export prints every field that the ledger keeps of all identities, or of those given, as one JSON object per ledger.
+		Long: `export prints every field that the ledger keeps of all identities, or of those given, as one JSON object per ledger. A bridge that runs
+(--admin) tells them as its report has them: all but the counts of single days.
 
 Exit codes: 0 ok, 1 an identity is not known, 2 usage, 4 a ledger cannot be read.`,
 		Example: `  bridge ledger export > ledger.json
   bridge ledger export 'sub:9f21c04ab3d2'`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			files, err := s.files()
+			from, err := s.records()
 			if err != nil {
 				return err
 			}
-			for _, file := range files {
-				v, err := telemetry.ReadInventory(file, ids...)
-				switch {
-				case errors.Is(err, telemetry.ErrUnknown):
-					return failed("%w; bridge ledger list has the ids", err)
-				case err != nil:
-					return &exitError{exitUnreadable, err}
-				}
-				if err := v.WriteJSON(cmd.OutOrStdout()); err != nil {
-					return &exitError{exitUnreadable, fmt.Errorf("write the export: %w", err)}
-				}
+			list, err := from.export(cmd.Context(), ids)
+			switch {
+			case errors.Is(err, telemetry.ErrUnknown):
+				return failed("%w; bridge ledger list has the ids", err)
+			case err != nil:
+				return &exitError{exitUnreadable, err}
 			}
-			return nil
+			return writeObjects(cmd.OutOrStdout(), list)
 		},
 	}
 	s.addFiles(cmd)
+	s.addAdmin(cmd)
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	bridge "github.com/mcp-dualstack/bridge"
 	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
@@ -43,4 +44,40 @@ func TestLedger(t *testing.T) {
 	ledger(exitUsage, "list", "--state", dir, "--class", "nice")
 	ledger(exitUsage)
 	ledger(exitUsage, "forget")
+}
+
+// The same from a running bridge, which is the one place where forgetting is for good.
+func TestLedgerOverAdmin(t *testing.T) {
+	dir := recorded(t, oldClient("old"), newClient("new"))
+	token := writeFile(t, "a-token-of-some-length\n")
+	url := adminOf(t, &bridge.Options{State: dir, AdminTokenFile: token})
+	ledger := func(code int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		var out, log bytes.Buffer
+		if got := run(append([]string{"ledger"}, args...), &out, &log); got != code {
+			t.Errorf("%v: got exit code %d, want %d: %s", args, got, code, &log)
+		}
+		return out.String(), log.String()
+	}
+	at := []string{"--admin", url, "--token-file", token}
+	if got, _ := ledger(exitOK, append([]string{"list"}, at...)...); !strings.Contains(got, "unknown  old 1") || !strings.Contains(got, "modern   new 1") {
+		t.Errorf("list: got %s", got)
+	}
+	var v struct{ Identities []telemetry.Identity }
+	got, _ := ledger(exitOK, append([]string{"export", "old@;"}, at...)...)
+	if err := json.Unmarshal([]byte(got), &v); err != nil || len(v.Identities) != 1 || v.Identities[0].Clients[0].Name != "old" {
+		t.Errorf("export: got %s, %v", got, err)
+	}
+	if _, log := ledger(exitUnreadable, "forget", "--admin", url, "old@;"); !strings.Contains(log, "--token-file") {
+		t.Errorf("without the token: got %s", log)
+	}
+	if _, log := ledger(exitFailed, append([]string{"forget", "old@;", "who@;"}, at...)...); !strings.Contains(log, `"who@;"`) || strings.Contains(log, `"old@;"`) {
+		t.Errorf("forget of one that is unknown: got %s", log)
+	}
+	if got, _ := ledger(exitOK, append([]string{"list"}, at...)...); strings.Contains(got, "old 1") || !strings.Contains(got, "new 1") {
+		t.Errorf("list after forget: got %s", got)
+	}
+	ledger(exitFailed, append([]string{"export", "old@;"}, at...)...)
+	ledger(exitUsage, append([]string{"export", "--ledger", "x"}, at...)...)
+	ledger(exitUnreadable, "export", "--admin", "http://127.0.0.1:1")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,10 +77,15 @@ Exit codes: 0 ready, 1 blocked, 2 usage or configuration, 3 insufficient evidenc
 // add adds the flags of where to read.
 func (s *reportSource) add(cmd *cobra.Command) {
 	s.addFiles(cmd)
+	s.addAdmin(cmd)
+	cmd.Flags().StringVar(&s.policy, "policy", "", `YAML file with the policy under "retirement"`)
+}
+
+// addAdmin adds the flags of which bridge to ask.
+func (s *reportSource) addAdmin(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.admin, "admin", "", "URL of the admin listener of a running bridge, instead of files")
 	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token for --admin")
-	flags.StringVar(&s.policy, "policy", "", `YAML file with the policy under "retirement"`)
 }
 
 // addFiles adds the flags of which files to read.
@@ -205,7 +211,7 @@ func (s *reportSource) fromAdmin(ctx context.Context, q telemetry.Question) (tel
 	if err != nil {
 		return telemetry.Report{}, err
 	}
-	r, err := p.report(ctx, retire.Stage(q.Target), q.Simulate)
+	r, err := p.report(ctx, cmp.Or(retire.Stage(q.Target), retire.Gone), q.Simulate)
 	if _, ok := errors.AsType[*exitError](err); err != nil && !ok {
 		err = &exitError{exitUnreadable, err}
 	}

@@ -44,7 +44,7 @@ func newAdminPlace(base, tokenFile string) (place, error) {
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		return nil, misused("--token-file: the token would be sent to %s unencrypted; use https", u.Host)
 	}
-	text, err := os.ReadFile(tokenFile)
+	text, err := os.ReadFile(tokenFile) // #nosec G304 -- the file that a flag names
 	if err != nil {
 		return nil, misused("--token-file: %w", err)
 	}
@@ -152,7 +152,7 @@ func (p *adminPlace) report(ctx context.Context, target retire.Stage, simulate t
 	return r, err
 }
 
-// call makes one request and decodes the answer into out.
+// call makes one request and decodes the answer into out; nil: there is none but that it was done (204).
 func (p *adminPlace) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -184,7 +184,9 @@ func (p *adminPlace) call(ctx context.Context, method, path string, in, out any)
 		return &unreachableError{err}
 	case len(text) > maxAdminAnswer:
 		return &unreachableError{fmt.Errorf("the answer of %s is over %d bytes", r.URL, maxAdminAnswer)}
-	case resp.StatusCode != http.StatusOK:
+	case out == nil && resp.StatusCode == http.StatusNoContent:
+		return nil
+	case out == nil || resp.StatusCode != http.StatusOK:
 		return refusedBy(resp, text)
 	}
 	if err := json.Unmarshal(text, out); err != nil {
@@ -203,6 +205,7 @@ func refusedBy(resp *http.Response, text []byte) error {
 	for code, err := range map[string]error{
 		"stale": retire.ErrStale, "not_ready": retire.ErrNotReady, "nothing_to_undo": retire.ErrNothingToUndo,
 		"invalid": retire.ErrInvalid, "locked": retire.ErrLocked,
+		"not_found": telemetry.ErrUnknown,
 	} {
 		if p.Code == code {
 			return &answeredError{err, p.Error}
