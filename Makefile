@@ -3,6 +3,8 @@
 GO          ?= go
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# All its rules are on; exceptions stand at the line with their reason. Tests have no business with it.
+GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.30.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # What is known on a fixed day, so that the check fails by a change here only; VULNDB=golang.org/x/vulndb@latest asks about today.
 VULNDB      ?= golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
@@ -11,7 +13,7 @@ FUZZTIME    ?= 60s
 BENCHTIME   ?= 1s
 COUNT       ?= 1
 
-.PHONY: help run build test check format vet staticcheck vuln imports race nolegacy fuzz bench interop conformance streams retirement load load-full browser oauth clean
+.PHONY: help run build test check format vet staticcheck gosec vuln imports reproducible race nolegacy fuzz bench interop conformance streams retirement load load-full browser oauth clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +29,7 @@ test: ## run all tests, those against other people's SDKs too
 	cd internal/thirdparty && $(GO) test ./...
 	cd test/load && $(GO) vet ./... && $(GO) test ./...
 
-check: format vet staticcheck vuln imports race nolegacy ## run what review runs
+check: format vet staticcheck gosec vuln reproducible imports race nolegacy ## run what review runs
 
 format: ## list files that gofmt would change, and fail if there are any
 	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$files" || { echo "gofmt would change:"; echo "$$files"; exit 1; }
@@ -40,9 +42,19 @@ staticcheck: ## staticcheck, in both builds
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags nolegacy ./...
 
+gosec: ## what is often a weakness, in code that is no test
+	$(GO) run $(GOSEC) -quiet -exclude-generated -exclude-dir=test -exclude-dir=internal/thirdparty ./...
+
 vuln: ## known vulnerabilities in what the program calls, built as a release is; the database comes as a module
 	@db=$$($(GO) mod download -json $(VULNDB) | awk -F '"' '$$2 == "Dir" { print $$4 }') && \
 	GOTOOLCHAIN=$(TOOLCHAIN) $(GO) run $(GOVULNCHECK) -db "file://$$db/data/osv" ./cmd/bridge
+
+reproducible: ## build a release in two folders; both must be the same to the byte
+	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; mkdir "$$copy/a" "$$copy/b"; \
+	git ls-files -co --exclude-standard | while read -r f; do test ! -f "$$f" || echo "$$f"; done | tar -cf - -T - | tee "$$copy/tar" | tar -xf - -C "$$copy/a"; \
+	tar -xf "$$copy/tar" -C "$$copy/b"; \
+	for d in a b; do $(MAKE) -s --no-print-directory -C "$$copy/$$d" build VERSION=reproducible; done; \
+	cmp "$$copy/a/bin/bridge" "$$copy/b/bin/bridge" && sha256sum < "$$copy/a/bin/bridge"
 
 imports: ## check the import table
 	$(GO) test -run 'Imports|Violations|LegacyCanBeDeleted' .

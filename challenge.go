@@ -121,6 +121,6 @@ func (h *challengeHandler) rewrite(c exchange.Client, text string) string {
 	if c.Transport == exchange.HTTPSSE {
 		resource = h.s.SSEPath
 	}
-	own := `resource_metadata="` + h.s.publicURL.JoinPath(guard.WellKnown, resource).String() + `"`
+	own := `resource_metadata="` + h.s.publicURL.JoinPath(guard.WellKnown, resource).String() + `"` // #nosec G125 -- a path of the bridge's own
 	return resourceMetadata.ReplaceAllLiteralString(text, own)
 }

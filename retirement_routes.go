@@ -124,7 +124,7 @@ func (t *retirement) refuseMessage(w http.ResponseWriter, r *http.Request, s *re
 		t.retryAfter(w, r, d)
 	}
 	w.WriteHeader(d.Status)
-	_, _ = w.Write(jsonrpc.AppendError(nil, id, refusal(s, d, l))) // nobody to tell: the client went away
+	_, _ = w.Write(jsonrpc.AppendError(nil, id, refusal(s, d, l))) // #nosec G705 -- JSON, no page; nobody to tell: the client went away
 }
 
 // maxIDBody is how much of a refused message is read for its id, in bytes. Nobody has been asked who they are at that point, and what

@@ -210,7 +210,7 @@ func (f *Front) open(st *stream, r *http.Request, tombstone bool) (*session, *re
 		return nil, refused
 	}
 	if age := f.o.MaxStreamAge; age > 0 && f.reattaches(principal) {
-		st.until = time.Now().Add(age - rand.N(age/10+1))
+		st.until = time.Now().Add(age - rand.N(age/10+1)) // #nosec G404 -- jitter, not a secret
 	}
 	if back {
 		f.o.Logger.Info("client has its session again", "session", s.short())

@@ -34,7 +34,7 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, x *refusal) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(x.status)
-	_, _ = w.Write(body) // a client that is gone needs no answer
+	_, _ = w.Write(body) // #nosec G705 -- JSON, no page; a client that is gone needs no answer
 }
 
 // seeBound reports the bound that x is for, if it is for one.

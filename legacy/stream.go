@@ -51,7 +51,7 @@ func (f *Front) ServeStream(w http.ResponseWriter, r *http.Request, how Opening)
 		f.refuse(w, r, notAcceptable())
 		return
 	}
-	st := &stream{front: f, wake: make(chan struct{}, 1), lot: rand.Float64(), w: http.NewResponseController(w)}
+	st := &stream{front: f, wake: make(chan struct{}, 1), lot: rand.Float64(), w: http.NewResponseController(w)} // #nosec G404 -- a lot, not a secret
 	var s *session
 	var refused *refusal
 	core.Aside(func() { s, refused = f.open(st, r, how.Tombstone) })

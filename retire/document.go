@@ -91,7 +91,7 @@ func equal(a, b *State) bool {
 
 // readDocument returns the text of the state file. Of what is too long to be a document it returns the beginning, which is none.
 func readDocument(dir string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(dir, StateFile))
+	f, err := os.Open(filepath.Join(dir, StateFile)) // #nosec G304 -- in the state folder
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func replace(dir string, text []byte) error {
 // syncDir makes sure that what was renamed or created in dir stays so. Not every system can; there nothing is lost but the
 // certainty.
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := os.Open(dir) // #nosec G304 -- the state folder
 	if err != nil {
 		return err
 	}

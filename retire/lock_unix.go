@@ -17,7 +17,7 @@ const lockRetry = 10 * time.Millisecond
 // lock takes the lock of the folder, which is held against other processes and against other keepers of this one. The system
 // releases it when the process ends.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600) // #nosec G304 -- in the state folder
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func Spread(key string, over time.Duration) time.Duration {
 	if over <= 0 {
 		return 0
 	}
-	return time.Duration(spread("drain", key) % uint64(over))
+	return time.Duration(spread("drain", key) % uint64(over)) // #nosec G115 -- less than over, which is positive
 }
 
 // RetryAfter returns how long a client that was refused until d.RetryAt should wait, in whole seconds, rounded up and at least one. It is

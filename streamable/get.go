@@ -45,7 +45,7 @@ func (f *Front) get(c *carrier, r *http.Request) {
 	if st == s.standing.stream {
 		f.onDrain(c, func() { c.release(time.Now()) })
 		if age := f.o.MaxStreamAge; age > 0 && s.core.Revision().Has(negotiate.PrimingEvent) {
-			c.release(time.Now().Add(age - rand.N(age/10+1)))
+			c.release(time.Now().Add(age - rand.N(age/10+1))) // #nosec G404 -- jitter, not a secret
 		}
 	}
 	c.startLong()

@@ -227,7 +227,7 @@ func (st *stream) take(c *carrier, dst []byte) ([]byte, streamState) {
 	if st.carrier != c {
 		return dst, streamReplaced
 	}
-	for i := int(st.next - st.first); i < len(st.log); i++ {
+	for i := int(st.next - st.first); i < len(st.log); i++ { // #nosec G115 -- a place in the log
 		if len(dst) >= batchBytes {
 			if st.waiting <= st.f.o.StreamBytes/2 {
 				st.relieve()

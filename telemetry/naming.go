@@ -154,7 +154,7 @@ func loadKey(file string) ([]byte, error) {
 	}
 	file += ".key"
 	for range 100 {
-		text, err := os.ReadFile(file)
+		text, err := os.ReadFile(file) // #nosec G304 -- below the state folder
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if err := writeKey(file, newKey()); err != nil && !errors.Is(err, fs.ErrExist) {

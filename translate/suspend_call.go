@@ -259,7 +259,7 @@ func (c *call) suspend(v *visit) step {
 // older call may have made room. The caller holds mu.
 func (c *call) beyond() (bound string, refusal *exchange.Error) {
 	switch {
-	case c.round >= uint64(c.s.o.MaxRounds):
+	case c.round >= uint64(c.s.o.MaxRounds): // #nosec G115 -- a positive bound
 		return BoundRounds, internal(reasonTooManyRounds, "the server asked in more than %d rounds; the call has been cancelled", c.s.o.MaxRounds)
 	case time.Since(c.began) >= c.s.o.Lifetime:
 		return BoundRounds, internal(reasonTooManyRounds, "the call has gone on for more than %s; it has been cancelled", c.s.o.Lifetime)

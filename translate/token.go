@@ -52,7 +52,7 @@ type token struct {
 const (
 	tokenPrefix = "b1."
 	tokenAAD    = "bridge-rs/1"
-	tokenInfo   = "bridge-rs/1 requestState"
+	tokenInfo   = "bridge-rs/1 requestState" // #nosec G101 -- a label of key derivation, public
 	keyIDInfo   = "bridge-rs/1 key id"
 
 	minSecret  = 32 // bytes

@@ -79,7 +79,7 @@ func (s *streamSession) standAgain(had bool, fails int, ev *events) bool {
 	delay := ev.delay()
 	if fails > 0 {
 		delay = min(max(delay, reconnectOnce)<<min(fails, 10), max(delay, maxReconnect))
-		delay += rand.N(delay / 4) // many sessions lose their server at once
+		delay += rand.N(delay / 4) // #nosec G404 -- many sessions lose their server at once
 	}
 	return pauseFor(s.ctx, delay) == nil
 }

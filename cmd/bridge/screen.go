@@ -64,7 +64,7 @@ func (s screen) text(f finding, known bool) string {
 	} else {
 		row("who speaks what", "in memory", "lost at the end; --state DIR keeps it")
 	}
-	table.Flush() // into memory: no error
+	_ = table.Flush() // into memory: no error
 	b.WriteString("\nTry:\n")
 	if sessions && legacyOpen {
 		fmt.Fprintf(&b, "\n  curl -N %s%s\n", base, o.SSEPath)

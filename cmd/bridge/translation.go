@@ -57,7 +57,7 @@ func (s *source) secrets(key string) [][]byte {
 	if path == "" {
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) // #nosec G304 -- a file that a flag names
 	if err != nil {
 		s.problem(key, "%w", err)
 		return nil

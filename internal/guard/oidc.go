@@ -220,7 +220,7 @@ func (v *OIDC) find(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 			return nil, errors.New("its discovery document could not be read a moment ago")
 		case v.finding == nil:
 			v.finding = make(chan struct{})
-			go v.discover(v.finding) // ends within Timeout, whoever waits for it
+			go v.discover(v.finding) // #nosec G118 -- ends within Timeout, whoever waits for it
 		}
 		finding := v.finding
 		v.mu.Unlock()

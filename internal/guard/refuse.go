@@ -48,7 +48,7 @@ func (x *refusal) write(w http.ResponseWriter) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(x.status)
-	_, _ = w.Write([]byte(body)) // the client may be gone; there is nothing left to do for it
+	_, _ = w.Write([]byte(body)) // #nosec G705 -- JSON, no page; the client may be gone; there is nothing left to do for it
 }
 
 // quote returns what a request said in single quotes, fit for a message: printable characters only,

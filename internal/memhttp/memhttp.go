@@ -60,8 +60,8 @@ func NewWith(t testing.TB, h http.Handler, o *Options) *Server {
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: 64,
 	}
-	var running sync.WaitGroup // the accept loop and every connection's
-	hs := &http.Server{Handler: h, ErrorLog: log.New(logWriter{t}, "", 0)}
+	var running sync.WaitGroup                                             // the accept loop and every connection's
+	hs := &http.Server{Handler: h, ErrorLog: log.New(logWriter{t}, "", 0)} // #nosec G112 -- for tests, in memory
 	hs.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:

@@ -31,7 +31,7 @@ func New(tick time.Duration) *Clock { return &Clock{tick: tick, stop: make(chan 
 // Pause returns d less up to a tenth, so that what began together does not go on together. An alarm set to it rings before d is
 // over, unless the tick is longer than a tenth of d.
 func (c *Clock) Pause(d time.Duration) time.Duration {
-	return d - c.tick - rand.N(max(d/10-c.tick, 0)+1)
+	return d - c.tick - rand.N(max(d/10-c.tick, 0)+1) // #nosec G404 -- jitter, not a secret
 }
 
 // An Alarm wakes one sleeper, at every tick from its time on until it is set anew. Set may be called concurrently with

@@ -25,7 +25,7 @@ func Dial(context.Context) (io.ReadWriteCloser, error) {
 		defer close(c.done)
 		// Its error is the end of the connection, which the other end sees itself.
 		_ = newServer().Run(ctx, &mcp.IOTransport{Reader: far, Writer: far})
-		far.Close()
+		_ = far.Close()
 	}()
 	return c, nil
 }
