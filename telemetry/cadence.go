@@ -51,19 +51,26 @@ func (b *bitmap) gaps() (span, longest int) {
 
 // cadence says how often an identity uses HTTP+SSE, and for how long it has to be silent before it counts as gone: for the quiet period,
 // and for CadenceFactor times the longest gap that it made before. Of one that was not there for longer than the quiet period no gap
-// is known: it may be one that comes every so often and was seen once, so it has to be silent for CadenceFactor times the quiet period.
+// is known: it may be one that comes every so often and was seen once, so it has to be silent for CadenceFactor times the quiet period. So has one that
+// may be several: their visits lie between each other's, and the gaps of none of them are known.
 func (j *judge) cadence(d *dossier) Cadence {
 	b := newBitmap(max(j.now, d.legacyLast())/dayMillis, d.activeDays(exchange.HTTPSSE))
 	span, longest := b.gaps()
 	quiet := float64(j.policy.QuietPeriod) / float64(Day)
 	usual := float64(longest)
-	if float64(span) < quiet {
+	if float64(span) < quiet || d.several() {
 		usual = max(usual, quiet)
 	}
 	return Cadence{
 		ActiveDays: b.count(), LongestGapDays: longest,
 		NeedsDays: int(math.Ceil(max(quiet, j.policy.CadenceFactor*usual))),
 	}
+}
+
+// several reports whether the identity may well be more than one client: nobody's name is known, or more than one name or version is. An
+// update looks the same, and only makes the wait longer.
+func (d *dossier) several() bool {
+	return d.kind == KindAddress || d.kind == KindOther || len(d.names) > 1
 }
 
 // maybeBack reports whether an identity that was silent for the quiet period may come back all the same. A migrated one is gone, unless

@@ -324,6 +324,25 @@ var scenarios = []struct {
 			}
 		})
 	}},
+	{"two rare clients of one address", false, func(f *fleet, h time.Duration) {
+		a, b := f.newClient("2024-11-05"), f.newClient("2024-11-05")
+		b.client.Addr = a.client.Addr
+		a.client.Info, b.client.Info = nil, nil
+		a.legacy(f.every(55*day, 0, 0, h+90*day)...)
+		b.legacy(20*day, 40*day)
+	}},
+	{"two rare clients of one name and network", false, func(f *fleet, h time.Duration) {
+		a, b := f.newClient("2024-11-05"), f.newClient("2024-11-05")
+		b.client.Addr = a.client.Addr
+		a.client.Info, b.client.Info = info("job", "1.0"), info("job", "2.0")
+		a.legacy(f.every(55*day, 0, 0, h+90*day)...)
+		b.legacy(20*day, 40*day)
+	}},
+	{"an address until long ago", true, func(f *fleet, h time.Duration) {
+		w := f.newClient("2024-11-05")
+		w.client.Info = nil
+		w.legacy(f.every(7*day, 20*time.Hour, 0, h-62*day)...)
+	}},
 	{"scanners", true, func(f *fleet, h time.Duration) {
 		for i, at := range f.every(6*time.Hour, 5*time.Hour, 0, h) {
 			o := exchange.Observation{Transport: exchange.HTTPSSE, Session: fmt.Sprint("scan", i), UserAgent: fmt.Sprint("scanner-", i%50, "/1.0"),

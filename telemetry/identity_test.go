@@ -267,7 +267,7 @@ func TestIdentityFields(t *testing.T) {
 		if want := (telemetry.Counts{Sessions: 7, Calls: 14}); i.Window != want { // days 15 to 45, as a whole
 			t.Errorf("window: got %+v, want %+v", i.Window, want)
 		}
-		if want := (telemetry.Cadence{ActiveDays: 10, LongestGapDays: 5, NeedsDays: 30}); i.Cadence != want {
+		if want := (telemetry.Cadence{ActiveDays: 10, LongestGapDays: 5, NeedsDays: 60}); i.Cadence != want {
 			t.Errorf("got %+v, want %+v", i.Cadence, want)
 		}
 		if i.Label != "desk 1.9" || len(i.Clients) != 8 || i.Clients[7].Version != "1.2" || i.Kind != telemetry.KindPrincipal {

@@ -179,6 +179,9 @@ func (i Identity) mayComeBack(silent int64) string {
 	if i.Cadence.LongestGapDays == 0 {
 		return fmt.Sprintf("%s was seen on one day only, %s ago: how often it comes is not known, so wait for %d d", i.Label, age(time.Duration(silent)*time.Millisecond), i.Cadence.NeedsDays)
 	}
+	if i.Kind == KindAddress || len(i.Clients) > 1 {
+		return fmt.Sprintf("%s may be several clients, so that its gaps of up to %d d say little; it is silent for %s, wait for %d d", i.Label, i.Cadence.LongestGapDays, age(time.Duration(silent)*time.Millisecond), i.Cadence.NeedsDays)
+	}
 	return fmt.Sprintf("%s is silent for %s after gaps of up to %d d; wait for %d d", i.Label, age(time.Duration(silent)*time.Millisecond), i.Cadence.LongestGapDays, i.Cadence.NeedsDays)
 }
 
