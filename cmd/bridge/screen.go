@@ -67,13 +67,13 @@ func (s screen) text(f finding, known bool) string {
 	_ = table.Flush() // into memory: no error
 	b.WriteString("\nTry:\n")
 	if sessions && legacyOpen {
-		fmt.Fprintf(&b, "\n  curl -N %s%s\n", base, o.SSEPath)
+		fmt.Fprintf(&b, "\n  curl -N %s%s%s\n", base, o.SSEPath, s.credential())
 	}
 	if sessions {
-		fmt.Fprintf(&b, tryInitialize, base+o.MCPPath)
+		fmt.Fprintf(&b, tryInitialize, base+o.MCPPath+s.credential())
 	}
 	if stateless {
-		fmt.Fprintf(&b, tryStateless, base+o.MCPPath)
+		fmt.Fprintf(&b, tryStateless, base+o.MCPPath+s.credential())
 	}
 	b.WriteString("\n")
 	return b.String()
@@ -172,6 +172,18 @@ func (s screen) callers() string {
 		return ""
 	}
 	return "by " + strings.Join(ways, ", ")
+}
+
+// credential returns what curl needs to be let in, to stand after the URL; nothing where anybody is.
+func (s screen) credential() string {
+	a := s.c.bridge.Auth
+	switch {
+	case a.TokenFile != "" || a.Issuer != "" || a.PassThrough:
+		return ` -H "Authorization: Bearer $TOKEN"`
+	case a.ClientCertificates:
+		return " --cert $CERT --key $KEY"
+	}
+	return ""
 }
 
 func scheme(encrypted bool) string {
