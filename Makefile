@@ -16,10 +16,10 @@ COUNT       ?= 1
 .PHONY: help run build test check format vet staticcheck gosec vuln imports reproducible race nolegacy fuzz bench interop conformance streams retirement load load-full browser oauth clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## serve the built-in demo server on 127.0.0.1:8420; ARGS="-- COMMAND" wraps another
-	@$(GO) run ./cmd/bridge serve $(ARGS)
+	@$(GO) build -o bin/bridge ./cmd/bridge && exec bin/bridge serve $(ARGS)
 
 build: ## build bin/bridge
 	GOTOOLCHAIN=$(TOOLCHAIN) CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.released=$(VERSION)' -o bin/bridge ./cmd/bridge

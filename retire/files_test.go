@@ -275,6 +275,9 @@ func TestTornRecords(t *testing.T) {
 			t.Errorf("%q: got %+v, %v", tail, k.State(), k.Damage())
 		}
 		set(t, k, retire.Announce)
+		if err := k.Close(); err != nil { // the next one is alone with what is written by hand
+			t.Error(err)
+		}
 	}
 	v, err := retire.Verify(dir)
 	if err != nil || !v.Whole() || len(v.Notes) != 4 || v.Records != 5 || v.Version != 5 {

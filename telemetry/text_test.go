@@ -104,7 +104,7 @@ WHO ONLY NEEDS A NEW URL                        asks       last seen    30d  err
           seen on 1 day; asks for more
           id mcp-inspector@;
 
-WHO IS NO MATTER  probe 1
+WHO DOES NOT MATTER  probe 1
 
 blocker: (no clientInfo) still uses HTTP+SSE; another URL is enough
 blocker: too many 1.0 still uses HTTP+SSE; another URL is enough

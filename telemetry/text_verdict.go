@@ -113,7 +113,7 @@ func (p *printer) identities(r Report) {
 		}
 	}
 	if len(rest) > 0 {
-		p.linef("\nWHO IS NO MATTER  %s", strings.Join(rest, ", "))
+		p.linef("\nWHO DOES NOT MATTER  %s", strings.Join(rest, ", "))
 	}
 }
 
