@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +13,11 @@ import (
 // sick is a memory store on a disk that is full for a time.
 type sick struct {
 	*memory
-	full bool
+	full atomic.Bool
 }
 
 func (s *sick) add(batch *content) error {
-	if s.full {
+	if s.full.Load() {
 		return errors.New("no space left on device")
 	}
 	return s.memory.add(batch)
@@ -46,7 +47,7 @@ func TestFlushFails(t *testing.T) {
 		}
 		open()
 		written := ask().Observation.LastFlush
-		s.full = true
+		s.full.Store(true)
 		open()
 		time.Sleep(10 * time.Minute)
 		r := ask()
@@ -60,7 +61,7 @@ func TestFlushFails(t *testing.T) {
 		if failed < 100 { // it is tried every 5 s
 			t.Errorf("got %d errors in ten minutes", failed)
 		}
-		s.full = false
+		s.full.Store(false)
 		time.Sleep(time.Minute)
 		if r = ask(); !r.Observation.LastFlush.Equal(r.GeneratedAt) || r.Transports[0].Sessions != 2 {
 			t.Errorf("got a last flush at %v and %d sessions when it is written again, want now and 2", r.Observation.LastFlush, r.Transports[0].Sessions)
