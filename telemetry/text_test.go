@@ -97,7 +97,7 @@ WHO ONLY NEEDS A NEW URL                        asks       last seen    30d  err
  capable  too many 1.0                          2025-11-25  30 h ago      7    0
           seen on 1 day; asks for more
           id too many@;
- capable  名前はとても長...                     2025-11-25  30 h ago    12k    0
+ capable  名前はとても長い 0.9                  2025-11-25  30 h ago    12k    0
           seen on 1 day; asks for more, client table; via mcp-remote 0.1.16
           id 名前はとても長い@;
  capable  mcp-inspector 1.0                     2025-11-25  30 h ago      3    0

@@ -127,6 +127,12 @@ func of(all []Identity, holds func(Identity) bool) []Identity {
 	return out
 }
 
+// Widths of the identity table; a name of 14 and a version of 5 fit.
+const (
+	labelWidth = 20
+	whereWidth = 16
+)
+
 const identityRow = " %-8s %s %s %-10s %9s %6s %4s"
 
 func (p *printer) table(title string, days int, rows []Identity) {
@@ -144,10 +150,10 @@ func (p *printer) table(title string, days int, rows []Identity) {
 		if len(i.Requested) > 0 {
 			asks = i.Requested[0]
 		}
-		p.linef(identityRow, i.Class, fill(cut(i.Label, 18), 18), fill(cut(where, 18), 18), cut(asks, 10),
+		p.linef(identityRow, i.Class, fill(cut(i.Label, labelWidth), labelWidth), fill(cut(where, whereWidth), whereWidth), cut(asks, 10),
 			p.ago(i.Transports[exchange.HTTPSSE].LastSeen), count(i.Window.Calls), count(i.Window.Errors))
 		p.linef("          %s", cut(strings.Join(p.remarks(i), "; "), textWidth-10))
-		if i.ID != where {
+		if i.ID != where || cells(where) > whereWidth {
 			p.linef("          id %s", cut(i.ID, textWidth-13))
 		}
 	}
