@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -128,5 +129,21 @@ func TestGuardComparesErrors(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// callIn makes a call in a session of Streamable HTTP and ends the session.
+func callIn(t *testing.T, srv *memhttp.Server, session string) {
+	t.Helper()
+	for _, m := range []struct{ method, body string }{{http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`}, {http.MethodDelete, ""}} {
+		req, _ := http.NewRequest(m.method, srv.URL+"/mcp", strings.NewReader(m.body))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Mcp-Session-Id", session)
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
 	}
 }

@@ -80,8 +80,3 @@ func (t *retirement) notice(r *http.Request) []byte {
 
 // loggerName is who speaks in log notifications of the bridge itself.
 const loggerName = "mcp-dualstack-bridge"
-
-// stays reports whether a session of c does not end with the others.
-func (t *retirement) stays(c exchange.Client) bool {
-	return !t.ask(t.state(), retire.AtRequest, c, false).Refuse
-}
