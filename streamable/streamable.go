@@ -14,6 +14,8 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/pulse"
+	core "github.com/mcp-dualstack/bridge/internal/session"
+	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
 // A Front is the HTTP handler of one Streamable HTTP endpoint, whatever its path. It serves POST, GET
@@ -72,7 +74,11 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		if x := f.post(c, r); x != nil {
+		post := (*Front).post
+		if isListen(r.Header) {
+			post = (*Front).postAside
+		}
+		if x := post(f, c, r); x != nil {
 			x.serve()
 		}
 	case http.MethodGet:
@@ -82,6 +88,19 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		c.methodNotAllowed()
 	}
+}
+
+// postAside is post on another stack than that on which a listen waits.
+func (f *Front) postAside(c *carrier, r *http.Request) (x *stateless) {
+	core.Aside(func() { x = f.post(c, r) })
+	return x
+}
+
+// isListen reports whether a POST says that it is a listen (2026-07-28 streamable-http, Standard Request Headers). Who says so and
+// sends something else is refused or served all the same.
+func isListen(h http.Header) bool {
+	method := h[negotiate.HeaderMethod]
+	return len(method) == 1 && method[0] == methodListen
 }
 
 // enter registers an HTTP exchange, so that Close can end it.
