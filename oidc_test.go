@@ -51,6 +51,7 @@ func TestIssuer(t *testing.T) {
 		if res := h.do(token(), "POST", "/mcp", initialize); res.StatusCode != 200 {
 			t.Errorf("rotated key: got %d", res.StatusCode)
 		}
+		synctest.Wait() // the new keys are handed out a moment before they are kept
 		if res := h.do(before, "POST", "/mcp", initialize); res.StatusCode != 401 {
 			t.Errorf("the key before: got %d, want 401", res.StatusCode)
 		}
