@@ -37,8 +37,8 @@ func (s *streamSession) single(p *post, resp *http.Response) error {
 	case !s.pending(p):
 		return nil
 	case s.hasID() && (resp.StatusCode == http.StatusNotFound || s.sessionGone(resp.StatusCode, loose)):
+		s.lose() // first: whoever makes the call again must not find this session
 		s.settle(p.id, outcome{err: exchange.Fail(exchange.ReasonSessionLost, errForgotten)})
-		s.lose()
 		return nil
 	case resp.StatusCode == http.StatusAccepted && s.hears():
 		return nil // some servers answer on the standing stream

@@ -20,7 +20,7 @@ type post struct {
 	http     context.Context // of the HTTP requests of this running exchange; outlives the call's for the cancellation
 	abandon  context.CancelCauseFunc
 	written  atomic.Bool
-	answered atomic.Bool // the response has begun
+	answered atomic.Bool // the response has begun and is no refusal
 	began    func()      // the response has begun
 	told     sync.Once
 }
@@ -111,7 +111,7 @@ func (s *streamSession) attempt(p *post, body []byte, wrote func()) error {
 		return err
 	}
 	p.written.Store(true)
-	p.answered.Store(true)
+	p.answered.Store(resp.StatusCode/100 == 2) // a refusal says for itself what it means
 	p.began()
 	if p.internal && resp.StatusCode/100 == 2 {
 		id := resp.Header.Get(negotiate.HeaderSession)
