@@ -19,7 +19,7 @@ const (
 func (b *Bridge) routeConsole(r *mux.Router) {
 	a := admin.New(admin.Options{
 		Release: b.s.Version, Report: b.Report, Days: b.ledger.Days, Forget: b.ledger.Forget,
-		Keeper: b.retirement.keeper, Fixed: b.retirement.fixedBecause(), Addr: b.s.auditAddr, Logger: b.s.Logger,
+		Keeper: b.retirement.keeper, Quiet: b.s.policy().QuietPeriod, Fixed: b.retirement.fixedBecause(), Addr: b.s.auditAddr, Logger: b.s.Logger,
 	})
 	for path, methods := range map[string]map[string]http.HandlerFunc{
 		"/admin":               {http.MethodGet: a.Page},

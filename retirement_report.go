@@ -15,16 +15,16 @@ func (b *Bridge) Report(target retire.Stage, simulate telemetry.Period) (telemet
 }
 
 func (b *Bridge) report(t *retirement, target retire.Stage, simulate telemetry.Period) (telemetry.Report, error) {
-	s := t.state()
-	policy := telemetry.DefaultPolicy()
-	if p := b.s.Retirement.Readiness; p != nil {
-		policy = *p
+	policy := b.s.policy()
+	return b.ledger.Answer(AsOf(t.state(), telemetry.Question{Policy: &policy, Target: string(target), Simulate: simulate}))
+}
+
+// policy is what the readiness check goes by.
+func (s *settings) policy() telemetry.Policy {
+	if p := s.Retirement.Readiness; p != nil {
+		return *p
 	}
-	policy.Exemptions = slices.Concat(policy.Exemptions, exemptions(s))
-	return b.ledger.Answer(telemetry.Question{
-		Policy: &policy, Target: string(target), Simulate: simulate,
-		Stage: telemetry.Stage{Name: string(s.Stage), Since: s.Since, Version: s.Version, Sunset: s.Sunset},
-	})
+	return telemetry.DefaultPolicy()
 }
 
 // ready is the readiness check of a step (retirement.md 6).
@@ -33,21 +33,30 @@ func (b *Bridge) ready(t *retirement, target retire.Stage) (retire.Readiness, er
 	if err != nil {
 		return retire.Readiness{}, err
 	}
-	return retire.Readiness{Ready: r.Verdict == telemetry.Ready, Digest: r.Digest, Detail: r.Why()}, nil
+	return Readiness(r), nil
 }
 
-// forGood is the end of an exemption that has none, for a policy, which needs one.
-var forGood = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
+// Readiness is what a report means for a step to the stage that it is about.
+func Readiness(r telemetry.Report) retire.Readiness {
+	return retire.Readiness{Ready: r.Verdict == telemetry.Ready, Digest: r.Digest, Detail: r.Why()}
+}
 
-// exemptions returns those of the state as a policy has them.
-func exemptions(s *retire.State) []telemetry.Exemption {
-	var list []telemetry.Exemption
+// AsOf returns q as it is to be asked while s is in force: with the stage, and with the exemptions of s beside those of the policy. The
+// policy of q must be set; it is not changed.
+func AsOf(s *retire.State, q telemetry.Question) telemetry.Question {
+	q.Stage = telemetry.Stage{Name: string(s.Stage), Since: s.Since, Version: s.Version, Sunset: s.Sunset}
+	policy := *q.Policy
+	policy.Exemptions = slices.Clone(policy.Exemptions)
 	for _, e := range s.Exemptions {
 		until := e.Until
 		if until.IsZero() {
 			until = forGood
 		}
-		list = append(list, telemetry.Exemption{ID: e.ID, Until: until, Owner: e.Owner, Reason: e.Reason})
+		policy.Exemptions = append(policy.Exemptions, telemetry.Exemption{ID: e.ID, Until: until, Owner: e.Owner, Reason: e.Reason})
 	}
-	return list
+	q.Policy = &policy
+	return q
 }
+
+// forGood is the end of an exemption that has none, for a policy, which needs one.
+var forGood = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -9,15 +9,8 @@ import (
 // Set makes a change. The errors are ErrStale, ErrNotReady, ErrNoReason, ErrInvalid, ErrLocked, ErrClosed, that of ctx, and those of the files.
 // The state that it returns is in force.
 func (k *Keeper) Set(ctx context.Context, c Change) (*State, error) {
-	if c.Force && c.Reason == "" {
-		return nil, ErrNoReason
-	}
-	// The check may take long, so it is done before the turn. A state that changes meanwhile makes the change stale.
-	current, err := k.refresh(ctx)
+	current, err := k.basis(ctx, &c)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.stale(current); err != nil {
 		return nil, err
 	}
 	if _, err := ParseStage(string(c.State.Stage)); err != nil {
@@ -43,17 +36,11 @@ func (k *Keeper) Set(ctx context.Context, c Change) (*State, error) {
 // again it goes back further. Of c only Version, Actor, Origin, Remote, Reason, Force and Digest count, and where the way back leads to a
 // later stage the readiness check is made as in Set. The errors are those of Set, and ErrNothingToUndo.
 func (k *Keeper) Undo(ctx context.Context, c Change) (*State, error) {
-	if c.Force && c.Reason == "" {
-		return nil, ErrNoReason
-	}
-	current, err := k.refresh(ctx)
+	current, err := k.basis(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.stale(current); err != nil {
-		return nil, err
-	}
-	records, err := k.History() // a change after refresh makes c stale
+	records, err := k.History() // a change after basis makes c stale
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +65,19 @@ func (k *Keeper) Undo(ctx context.Context, c Change) (*State, error) {
 			Undoes: last.Version, Note: moved(t.current, &s),
 		}, nil
 	})
+}
+
+// basis returns the current document, if c may be made of it. The readiness check may take long, so it follows before the turn, and a
+// state that changes meanwhile makes the change stale.
+func (k *Keeper) basis(ctx context.Context, c *Change) (*State, error) {
+	if c.Force && c.Reason == "" {
+		return nil, ErrNoReason
+	}
+	current, err := k.refresh(ctx)
+	if err == nil {
+		err = c.stale(current)
+	}
+	return current, err
 }
 
 // Abort ends a brownout window early, for a reason that goes into the document and the log. An unknown window, and one that is

@@ -18,8 +18,9 @@ var Targets = []string{"open", "announce", "warn", "brownout", "closed", "drain"
 const (
 	defaultTarget = "gone"
 
-	// Of stages before this one nobody breaks for good.
+	// Of stages before this one nobody breaks for good, and stages before brownout refuse nobody.
 	firstHardTarget = "closed"
+	firstRefusing   = "brownout"
 )
 
 // Check reports what is wrong with q, joined.

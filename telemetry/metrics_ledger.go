@@ -41,11 +41,7 @@ func (s *Signals) instrumentLedger(m metric.Meter) error {
 		return nil
 	}
 	var errs []error
-	gauge := func(name, unit, help string) metric.Int64ObservableGauge {
-		g, err := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
-		errs = append(errs, err)
-		return g
-	}
+	gauge := gauges(m, &errs)
 	legacy := gauge("mcp.bridge.legacy.identities", "", "Identities that used HTTP+SSE within the quiet period, by class.")
 	lastSeen := gauge("mcp.bridge.legacy.last_seen.timestamp", "s", "When a client last used HTTP+SSE, in Unix time.")
 	ready := gauge("mcp.bridge.retirement.ready", "", "1 if the stage can be stepped to, 0 if somebody breaks, -1 if that cannot be told.")

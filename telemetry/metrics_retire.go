@@ -50,14 +50,19 @@ func (u *surfaces) use(r negotiate.Revision) {
 	}
 }
 
+// gauges returns what makes a gauge that is read when somebody collects. What goes wrong is added to errs.
+func gauges(m metric.Meter, errs *[]error) func(name, unit, help string) metric.Int64ObservableGauge {
+	return func(name, unit, help string) metric.Int64ObservableGauge {
+		g, err := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
+		*errs = append(*errs, err)
+		return g
+	}
+}
+
 // instrumentRetirement makes the gauges of the stage. They are read when somebody collects.
 func (s *Signals) instrumentRetirement(m metric.Meter) error {
 	var errs []error
-	gauge := func(name, unit, help string) metric.Int64ObservableGauge {
-		g, err := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
-		errs = append(errs, err)
-		return g
-	}
+	gauge := gauges(m, &errs)
 	stage := gauge("mcp.bridge.retirement.stage", "", "1 for the stage that is applied, 0 for the others.")
 	version := gauge("mcp.bridge.retirement.state.version", "", "Version of the retirement state that is applied.")
 	sunset := gauge("mcp.bridge.retirement.sunset.timestamp", "s", "When the legacy routes are to be gone, in Unix time.")

@@ -7,7 +7,8 @@ import (
 	"github.com/mcp-dualstack/bridge/exchange"
 )
 
-// simulate replays the days: who would have been refused had the target been in force. A day counts as a whole.
+// simulate replays the days: who would have been refused had the target been in force. A day counts as a whole, and a brownout
+// as one window.
 func (j *judge) simulate(r *Report) {
 	if j.q.Simulate <= 0 {
 		return
@@ -15,8 +16,8 @@ func (j *judge) simulate(r *Report) {
 	days := int64((j.q.Simulate + Day - 1) / Day)
 	s := &Simulation{Target: r.Target, Days: int(days), Identities: []SimulatedRefusal{}}
 	r.Simulation = s
-	if slices.Index(Targets, r.Target) < slices.Index(Targets, firstHardTarget) {
-		return // which refuses nobody for good
+	if slices.Index(Targets, r.Target) < slices.Index(Targets, firstRefusing) {
+		return // which refuses nobody
 	}
 	for _, i := range r.Identities {
 		if i.Ignored || !i.ExemptUntil.IsZero() {

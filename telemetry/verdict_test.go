@@ -160,6 +160,9 @@ func TestSimulation(t *testing.T) {
 	if diff := cmp.Diff(r.Simulation, want); diff != "" {
 		t.Errorf("(- got, + want):\n%s", diff)
 	}
+	if s := h.answer(t, telemetry.Question{Target: "brownout", Simulate: 7 * telemetry.Day}).Simulation; s.Sessions != 3 || len(s.Identities) != len(want.Identities) {
+		t.Errorf("brownout: got %+v, want those of closed", s)
+	}
 	if s := h.answer(t, telemetry.Question{Target: "warn", Simulate: 7 * telemetry.Day}).Simulation; s.Sessions != 0 {
 		t.Errorf("warn: got %+v, want that it refuses nobody", s)
 	}

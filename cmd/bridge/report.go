@@ -199,9 +199,7 @@ func readStage(dir string, q *telemetry.Question) error {
 	if err != nil {
 		return err
 	}
-	s := k.State()
-	q.Stage = telemetry.Stage{Name: string(s.Stage), Since: s.Since, Version: s.Version, Sunset: s.Sunset}
-	q.Policy.Exemptions = append(q.Policy.Exemptions, exemptions(s)...)
+	*q = bridge.AsOf(k.State(), *q)
 	return k.Close()
 }
 

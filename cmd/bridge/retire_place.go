@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
-	"time"
 
 	bridge "github.com/mcp-dualstack/bridge"
 	"github.com/mcp-dualstack/bridge/retire"
@@ -98,13 +96,8 @@ func (p *filePlace) report(_ context.Context, target retire.Stage, simulate tele
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return telemetry.Report{}, fmt.Errorf("there is no ledger in %s, so nobody knows who would break", p.dir)
 	}
-	s := p.keeper.State()
-	policy := *p.policy
-	policy.Exemptions = slices.Concat(policy.Exemptions, exemptions(s))
-	return telemetry.Read([]string{file}, telemetry.Question{
-		Policy: &policy, Target: string(target), Simulate: simulate,
-		Stage: telemetry.Stage{Name: string(s.Stage), Since: s.Since, Version: s.Version, Sunset: s.Sunset},
-	})
+	q := telemetry.Question{Policy: p.policy, Target: string(target), Simulate: simulate}
+	return telemetry.Read([]string{file}, bridge.AsOf(p.keeper.State(), q))
 }
 
 // ready is the readiness check of a step that is made on files.
@@ -113,23 +106,7 @@ func (p *filePlace) ready(ctx context.Context, target retire.Stage) (retire.Read
 	if err != nil {
 		return retire.Readiness{}, err
 	}
-	return retire.Readiness{Ready: r.Verdict == telemetry.Ready, Digest: r.Digest, Detail: verdictText(r)}, nil
-}
-
-// endless is the end of an exemption that has none, for a policy, which needs one.
-var endless = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// exemptions returns those of the state as a policy has them.
-func exemptions(s *retire.State) []telemetry.Exemption {
-	var list []telemetry.Exemption
-	for _, e := range s.Exemptions {
-		until := e.Until
-		if until.IsZero() {
-			until = endless
-		}
-		list = append(list, telemetry.Exemption{ID: e.ID, Until: until, Owner: e.Owner, Reason: e.Reason})
-	}
-	return list
+	return bridge.Readiness(r), nil
 }
 
 // operator returns who gives the command, for the audit log.

@@ -49,13 +49,8 @@ func previewed(ctx context.Context, p place, s *retire.State, target retire.Stag
 		v.Unknown = oneLine(err.Error())
 		return v
 	}
-	v.Verdict, v.Detail, v.Digest = r.Verdict, verdictText(r), r.Digest
-	// Windows refuse as closed does for a time; a report knows stages only that refuse for good.
-	simulated := target
-	if target == retire.Brownout {
-		simulated = retire.Closed
-	}
-	r, err = p.report(ctx, simulated, max(r.Policy.QuietPeriod, telemetry.Day))
+	v.Verdict, v.Detail, v.Digest = r.Verdict, oneLine(r.Why()), r.Digest
+	r, err = p.report(ctx, target, max(r.Policy.QuietPeriod, telemetry.Day))
 	if err != nil || r.Simulation == nil {
 		v.Unknown = "the report does not say who was there"
 		return v
@@ -76,9 +71,6 @@ func previewed(ctx context.Context, p place, s *retire.State, target retire.Stag
 	}
 	return v
 }
-
-// verdictText says a verdict and its first reasons in one line.
-func verdictText(r telemetry.Report) string { return oneLine(r.Why()) }
 
 // write writes v as text: one line with + for each client that the step would newly refuse.
 func (v *preview) write(w io.Writer, now time.Time) error {

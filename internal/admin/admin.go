@@ -14,9 +14,8 @@ import (
 	"github.com/mcp-dualstack/bridge/telemetry"
 )
 
-// Options are what the handlers show and change. All but Base, Owner, Actor and Logger must be set.
+// Options are what the handlers show and change. All but Fixed, Addr and Logger must be set.
 type Options struct {
-	Base    string // path prefix before /admin/, without a slash at the end
 	Release string // version of the program
 
 	// Report answers whether the routes can go to the stage target, and, if simulate is set, whom that would have refused in that time.
@@ -26,25 +25,25 @@ type Options struct {
 	// Forget removes what the ledger knows of an identity.
 	Forget func(ctx context.Context, id string) error
 	Keeper *retire.Keeper
+	// Quiet is the quiet period of the policy: how far a preview looks back.
+	Quiet telemetry.Period
 
 	// Fixed says why the stage cannot be changed, such as a flag that decides it; empty: it can.
 	Fixed string
-	// Actor returns who makes a request and whether they may change things. Nil: "admin", who may.
-	Actor func(*http.Request) (name string, mayChange bool)
 	// Addr returns where a request comes from, as the audit log has it. Nil: it is not recorded.
 	Addr func(*http.Request) netip.Prefix
 
 	Logger *slog.Logger // nil is silent
 }
 
+// actor is who changes things, in the audit log: there is one admin token, and whoever has it is the operator.
+const actor = "admin"
+
 // An Admin has the handlers.
 type Admin struct{ o Options }
 
 // New returns the handlers for o.
 func New(o Options) *Admin {
-	if o.Actor == nil {
-		o.Actor = func(*http.Request) (string, bool) { return "admin", true }
-	}
 	if o.Addr == nil {
 		o.Addr = func(*http.Request) netip.Prefix { return netip.Prefix{} }
 	}
@@ -57,7 +56,7 @@ func New(o Options) *Admin {
 // A problem is the body of every answer that is an error.
 type problem struct {
 	Error string `json:"error"`          // one sentence
-	Code  string `json:"code,omitempty"` // stale, not_ready, invalid, fixed, forbidden, not_found, locked, unreadable
+	Code  string `json:"code,omitempty"` // stale, not_ready, nothing_to_undo, invalid, fixed, not_found, locked, closed, unreadable
 }
 
 // refuse answers with a problem.

