@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/guard"
+	"github.com/mcp-dualstack/bridge/internal/hijack"
 	"github.com/mcp-dualstack/bridge/negotiate"
 	"github.com/mcp-dualstack/bridge/streamable"
 	"github.com/mcp-dualstack/bridge/telemetry"
@@ -38,7 +39,8 @@ type Bridge struct {
 	retirement *retirement
 	mcp        *streamable.Front
 	legacy     legacyRoutes
-	serve      http.Handler // of the clients' listener
+	serve      http.Handler    // of the clients' listener
+	taken      *hijack.Streams // that are served outside of net/http; nil: all are served in it
 	guard      *guard.Guard
 	auth       *guard.Authenticator
 	limiter    *guard.Limiter
@@ -83,6 +85,10 @@ func New(up exchange.Handler, o *Options) (*Bridge, error) {
 	b.mcp = streamable.New(b.retirement.watch.counted(h), s.streamable(b.observe))
 	b.legacy = newLegacyRoutes(h, s, b.retirement, b.admitted)
 	b.serve = lastIfChunked(s.strict(b.guard.Handler(b.guard.CORS(b.untilClosed(b.countStreams(normalised(b.auth.Identify(b.routes()), s.prefix)))))))
+	if s.Hijack {
+		b.taken = hijack.New(b.serve, mayBeLong, s.Logger)
+		b.serve = b.taken
+	}
 	return b, nil
 }
 
@@ -175,6 +181,7 @@ func (b *Bridge) Close() error {
 	b.ended.Store(true)
 	b.closing.Do(func() {
 		errs := []error{b.retirement.close(), b.mcp.Close(), b.legacy.close()}
+		b.letGo()
 		if b.unwatch != nil {
 			b.unwatch()
 		}

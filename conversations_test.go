@@ -73,6 +73,32 @@ func TestConversations(t *testing.T) {
 	}
 }
 
+// Clients see the same when their streams are taken over from net/http, but for the connection that is closed after a stream.
+func TestConversationsHijacked(t *testing.T) {
+	files, err := filepath.Glob("testdata/conversations/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no conversations found: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bridge.LegacyBuilt && needsLegacy(a) {
+				t.Skip("needs the HTTP+SSE transport, which this build is without")
+			}
+			want := string(txtar.Format(a))
+			synctest.Test(t, func(t *testing.T) {
+				playWatched(t, a, func(o *bridge.Options, _ *upstream.Options) { o.Hijack = true }, func(*bridge.Bridge) {})
+			})
+			if got := string(txtar.Format(a)); got != want {
+				t.Errorf("the conversation went another way than in net/http:\n%s", cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
 // needsLegacy reports whether an archive has a request that only the HTTP+SSE transport can serve.
 func needsLegacy(a *txtar.Archive) bool {
 	for _, f := range a.Files {

@@ -37,6 +37,7 @@ var importTable = map[string]rule{
 	"negotiate":        {own: []string{"internal/jsonrpc"}},
 	"exchange":         {own: []string{"internal/jsonrpc", "negotiate"}},
 	"internal/session": {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, by: []string{"legacy", "streamable"}},
+	"internal/hijack":  {by: []string{"."}},
 	"internal/pulse":   {by: []string{"legacy", "streamable"}},
 	"translate":        {own: []string{"exchange", "negotiate", "internal/jsonrpc"}, others: []string{lru, jsontext}}, // canonical strings of digests
 	"legacy":           {own: transportMay, others: []string{lru}, by: []string{"."}},
@@ -54,7 +55,7 @@ var importTable = map[string]rule{
 	".": {
 		own: []string{
 			"internal/jsonrpc", "internal/sse", "retire", "negotiate", "exchange", "translate", "legacy", "streamable", "upstream",
-			"telemetry", "internal/guard", "internal/cluster", "internal/admin",
+			"telemetry", "internal/guard", "internal/cluster", "internal/admin", "internal/hijack",
 		},
 		others: []string{"github.com/gorilla/mux"},
 		by:     []string{"cmd/bridge"},

@@ -87,6 +87,11 @@ type Options struct {
 	AskTimeout   time.Duration // of a question to a client; zero: 10 min
 	BodyTimeout  time.Duration // for the whole of a request's body to arrive; zero: 30 s
 
+	// Hijack takes the connections of HTTP/1.1 streams that may be silent for long over from net/http (http.Hijacker), which halves
+	// what an idle stream takes of memory. Handlers of yours around the Bridge see such a request end when its stream begins, and
+	// http.Server.Shutdown does not wait for it; Bridge.Shutdown does. A ResponseWriter without Hijack is used as it is.
+	Hijack bool
+
 	// Grace is how long the head of the stream that answers a session's POST waits for the answer, so that quick ones take one
 	// write and not two. Zero: the head goes out at once.
 	Grace time.Duration

@@ -5,6 +5,7 @@ package bridge_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -109,6 +110,51 @@ func TestEndOfStreams(t *testing.T) {
 			t.Errorf("the legacy stream ended after %v", when.Sub(began))
 		}
 	})
+}
+
+// Streams that no call ends are taken over from net/http, which shows in their connection being closed after them; answers are not,
+// and without Options.Hijack nothing is.
+func TestHijack(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		t.Run(fmt.Sprint(on), func(t *testing.T) {
+			b, err := bridge.New(&server{}, &bridge.Options{Hijack: on})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			srv := memhttp.New(t, b)
+			res := postTo(t, srv, srv.URL+"/mcp", initialize)
+			session := res.Header.Get("Mcp-Session-Id")
+			if res.Close {
+				t.Error("initialize: the connection is closed after the answer")
+			}
+			for _, tt := range []struct{ name, method, path, body string }{
+				{"stream of HTTP+SSE", http.MethodGet, "/sse", ""},
+				{"stream of a session", http.MethodGet, "/mcp", ""},
+				{"listen", http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` +
+					`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`},
+			} {
+				req, _ := http.NewRequestWithContext(t.Context(), tt.method, srv.URL+tt.path, strings.NewReader(tt.body))
+				req.Header.Set("Accept", "application/json, text/event-stream")
+				switch {
+				case tt.body != "":
+					req.Header.Set("Content-Type", "application/json")
+					req.Header.Set("MCP-Protocol-Version", "2026-07-28")
+					req.Header.Set("Mcp-Method", "subscriptions/listen")
+				case tt.path == "/mcp":
+					req.Header.Set("Mcp-Session-Id", session)
+				}
+				res, err := srv.Client().Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res.Body.Close()
+				if res.StatusCode != http.StatusOK || res.Close != on {
+					t.Errorf("%s: got status %d, connection closed %v, want 200, %v", tt.name, res.StatusCode, res.Close, on)
+				}
+			}
+		})
+	}
 }
 
 // The idle time of sessions is not for legacy streams, whose only sign of life may be that they are open.

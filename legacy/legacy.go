@@ -152,6 +152,7 @@ type Front struct {
 	handler exchange.Handler
 	clock   *pulse.Clock // of open streams
 	quota   *core.Quota  // of calls
+	servers core.Ends    // that have gone
 
 	draining chan struct{} // closed when no new work is taken
 	idle     chan struct{} // closed when draining and nothing is active

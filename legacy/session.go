@@ -72,6 +72,7 @@ func (f *Front) newSession(r *http.Request, principal string) *session {
 		Quota:      f.quota,
 		AskTimeout: f.o.AskTimeout,
 		Observe:    f.o.Observe,
+		Ends:       &f.servers,
 		Ended:      func() { s.end(exchange.Fail(exchange.ReasonLost, nil)) },
 		Failed:     s.failed,
 		Logger:     f.o.Logger,

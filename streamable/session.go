@@ -51,6 +51,7 @@ func (f *Front) newSession(r *http.Request, principal string) *session {
 		MaxCalls:   f.o.MaxCalls,
 		AskTimeout: f.o.AskTimeout,
 		Observe:    f.o.Observe,
+		Ends:       &f.servers,
 		Ended:      func() { s.end(exchange.Fail(exchange.ReasonLost, nil)) },
 		Failed:     func(err error) { s.failure = err },
 		Logger:     f.o.Logger,

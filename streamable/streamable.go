@@ -29,6 +29,8 @@ type Front struct {
 	wg     sync.WaitGroup
 	clock  *pulse.Clock // of open streams
 
+	servers core.Ends // that have gone
+
 	mu         sync.Mutex
 	draining   bool
 	sessions   map[string]*session

@@ -102,6 +102,7 @@ func (s *source) options() bridge.Options {
 		AllowedOrigins: s.list("allowed_origin"),
 		TrustedProxies: s.list("trusted_proxy"),
 		KeepAlive:      s.duration("keep_alive"),
+		Hijack:         s.bool("hijack"),
 		Grace:          s.optional("grace"),
 		PollAfter:      s.optional("poll_after"),
 		MaxStreamAge:   s.optional("max_stream_age"),

@@ -65,6 +65,7 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.StringSlice("allowed-origin", nil, "further origin that browsers may call from (repeatable)")
 	fs.StringSlice("trusted-proxy", nil, "address or prefix whose X-Forwarded headers are believed (repeatable)")
 	fs.Duration("keep-alive", defaultKeepAlive, "time between comments on an idle stream")
+	fs.Bool("hijack", true, "take HTTP/1.1 streams that may be silent for long over from net/http, which takes half of the memory")
 	fs.String("grace", defaultGrace, "time that the head of a session's answer waits for the answer itself, to go out with it; or off")
 	fs.String("poll-after", off, "release the connection of a 2025-11-25 call after this time; the client comes back for the result")
 	fs.String("max-stream-age", off, "end streams that no call belongs to after this time, so that clients open others")

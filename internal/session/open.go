@@ -186,18 +186,16 @@ func (s *Session) failed(err error) {
 }
 
 // watch tells the front when the server's side ends by itself.
-func (s *Session) watch(done <-chan struct{}) {
-	if done == nil || s.o.Ended == nil {
+func (s *Session) watch(gone <-chan struct{}) {
+	if gone == nil || s.o.Ended == nil {
 		return
 	}
-	s.spawn(func() {
-		select {
-		case <-done:
-			// The front will close this session, which waits for this goroutine.
-			go s.o.Ended()
-		case <-s.ctx.Done():
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != closed {
+		s.gone = gone
+		s.o.Ends.await(gone, s)
+	}
 }
 
 // initializeResult is the server's own result with the revision the client is to be told

@@ -49,6 +49,7 @@ type Options struct {
 
 	Observe func(exchange.Observation) // nil: nobody listens
 	Ended   func()                     // called once when the server's side ended by itself; nil: nobody cares
+	Ends    *Ends                      // of sessions that may have one server; nil: of this one alone
 	Failed  func(error)                // called when there can be no conversation, unless the server itself refused (an *exchange.Error). It must not wait for the session. nil: nobody cares
 	Logger  *slog.Logger               // nil: silent
 }
@@ -80,6 +81,7 @@ type Session struct {
 	revision negotiate.Revision
 	caps     capabilities
 	up       exchange.Session
+	gone     <-chan struct{}    // closed when up has ended by itself; nil: it is not waited for
 	openErr  error              // why up is nil after a handshake
 	calls    map[string][]*call // by callKey, oldest first
 	inFlight []*call            // oldest first
@@ -102,6 +104,9 @@ func New(o Options) *Session {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Ends == nil {
+		o.Ends = new(Ends)
 	}
 	s := &Session{o: o}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -168,8 +173,12 @@ func (s *Session) Close(cause error) {
 	}
 	s.mu.Lock()
 	s.phase = closed
-	up := s.up
+	up, gone := s.up, s.gone
+	s.gone = nil
 	s.mu.Unlock()
+	if gone != nil {
+		s.o.Ends.forget(gone, s)
+	}
 	s.cancel(cause)
 	s.wg.Wait()
 	if up != nil {
