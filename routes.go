@@ -58,7 +58,17 @@ func (b *Bridge) routes() http.Handler {
 	status := http.HandlerFunc(b.retirement.serveStatus)
 	r.Handle(statusPath, byMethod{http.MethodGet: status, http.MethodHead: status})
 	r.NotFoundHandler = http.HandlerFunc(b.serveNotFound)
-	return r
+	return matched{r}
+}
+
+// matched serves what a router finds. The router would copy the request twice, to keep the route and its variables in it, which nobody
+// here asks for.
+type matched struct{ *mux.Router }
+
+func (m matched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var found mux.RouteMatch
+	m.Match(r, &found) // NotFoundHandler is found where nothing else is
+	found.Handler.ServeHTTP(w, r)
 }
 
 // stream tells the GETs of the SSE path apart (retirement.md R4): with a session id it is the

@@ -27,6 +27,7 @@ type carrier struct {
 	grace time.Duration // for the first message, before the head goes out without it; zero or less: none
 
 	alarm pulse.Alarm
+	timed bool         // alarm is on the clock: the exchange takes longer than most
 	until atomic.Int64 // unix nanoseconds; when the connection is to be released; zero: never
 	drain func()       // guarded by f.mu: ends the stream when the front shuts down; nil: its call does
 
@@ -138,8 +139,6 @@ func (c *carrier) push() error {
 // carry writes what st has and gets, until st is over or the connection is to be released. The error is errReplaced,
 // errGone, or that of a write. The header has been written.
 func (c *carrier) carry(st *stream) error {
-	c.f.clock.Add(&c.alarm, c.wake)
-	defer c.alarm.Remove()
 	defer st.detach(c)
 	var due time.Time // of a comment
 	dirty := true     // the header
@@ -177,7 +176,7 @@ func (c *carrier) carry(st *stream) error {
 			}
 			dirty, due = false, now.Add(c.f.clock.Pause(c.f.o.KeepAlive))
 		}
-		c.alarm.Set(c.sooner(due))
+		c.ring(c.sooner(due))
 		select {
 		case <-c.wake:
 		case <-c.gone:
@@ -185,6 +184,23 @@ func (c *carrier) carry(st *stream) error {
 		case <-c.f.ctx.Done():
 			return errGone
 		}
+	}
+}
+
+// ring wakes the carrier at t, up to a tick of the clock later.
+func (c *carrier) ring(t time.Time) {
+	if !c.timed {
+		c.f.clock.Add(&c.alarm, c.wake)
+		c.timed = true
+	}
+	c.alarm.Set(t)
+}
+
+// untimed takes the carrier off the clock.
+func (c *carrier) untimed() {
+	if c.timed {
+		c.alarm.Remove()
+		c.timed = false
 	}
 }
 

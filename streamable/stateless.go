@@ -181,28 +181,25 @@ func (x *stateless) write() error {
 
 // choose waits until it is known what the answer is to look like, and writes it if it is one JSON text.
 func (x *stateless) choose() (answered bool, err error) {
-	timer := time.NewTimer(min(lateChoice, x.f.o.KeepAlive))
-	defer timer.Stop()
+	late := time.Now().Add(min(lateChoice, x.f.o.KeepAlive))
 	for {
 		msg, a, only, begun := x.st.only()
 		if only && (x.in.json || a.status > http.StatusOK) {
 			x.c.answer(msg, a)
 			return true, nil
 		}
-		if begun {
+		if begun || x.in.stream && !time.Now().Before(late) {
 			return false, nil
+		}
+		if x.in.stream {
+			x.c.ring(late)
 		}
 		select {
 		case <-x.c.wake:
-			continue
-		case <-timer.C:
 		case <-x.c.gone:
 			return false, errGone
 		case <-x.f.ctx.Done():
 			return false, errGone
-		}
-		if x.in.stream {
-			return false, nil
 		}
 	}
 }

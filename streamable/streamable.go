@@ -118,6 +118,7 @@ func (f *Front) enter(w http.ResponseWriter, r *http.Request) *carrier {
 }
 
 func (f *Front) leave(c *carrier) {
+	c.untimed()
 	c.finished()
 	f.mu.Lock()
 	defer f.mu.Unlock()

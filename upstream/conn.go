@@ -234,7 +234,7 @@ func (c *conn) enter(cl *call, req exchange.Request) ([]byte, error) {
 	}
 	var space [20]byte
 	id := strconv.AppendInt(space[:0], cl.id, 10)
-	line := make([]byte, 0, len(params)+len(req.Method)+64)
+	line := c.out.buffer(len(params) + len(req.Method) + 64)
 	return endLine(jsonrpc.AppendRequest(line, id, req.Method, params)), nil
 }
 

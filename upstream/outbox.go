@@ -17,6 +17,7 @@ type outbox struct {
 
 	mu     sync.Mutex
 	lines  [][]byte
+	spare  [][]byte      // buffers of lines that were written
 	size   int           // bytes handed over and not yet written
 	room   chan struct{} // closed when size has sunk; nil when nobody waits
 	closed bool          // nothing more is taken
@@ -32,7 +33,26 @@ func newOutbox(max, limit int) *outbox {
 	return &outbox{max: max, limit: limit, wake: make(chan struct{}, 1)}
 }
 
-// push queues a line. It waits for room until ctx ends, whose cause is the error then.
+const (
+	maxSpares    = 64      // buffers that are kept
+	maxSpareSize = 8 << 10 // bytes of one
+)
+
+// buffer returns an empty buffer for a line of n bytes.
+func (b *outbox) buffer(n int) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if last := len(b.spare) - 1; last >= 0 && n <= maxSpareSize {
+		buf := b.spare[last]
+		b.spare[last], b.spare = nil, b.spare[:last]
+		if cap(buf) >= n {
+			return buf
+		}
+	}
+	return make([]byte, 0, n)
+}
+
+// push queues a line, which is the outbox's from here on. It waits for room until ctx ends, whose cause is the error then.
 func (b *outbox) push(ctx context.Context, line []byte) error {
 	for {
 		room, err := b.try(line, b.max)
@@ -144,18 +164,23 @@ func (b *outbox) take(spent [][]byte) (lines [][]byte, more bool) {
 
 func (b *outbox) write(bw *bufio.Writer, lines [][]byte) error {
 	n := 0
-	for i, line := range lines {
+	for _, line := range lines {
 		if _, err := bw.Write(line); err != nil {
 			return err
 		}
 		n += len(line)
-		lines[i] = nil
 	}
 	if err := bw.Flush(); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, line := range lines {
+		if len(b.spare) < maxSpares && cap(line) <= maxSpareSize {
+			b.spare = append(b.spare, line[:0])
+		}
+	}
+	clear(lines)
 	b.size -= n
 	b.freed()
 	return nil

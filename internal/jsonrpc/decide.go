@@ -1,6 +1,6 @@
 package jsonrpc
 
-import "strings"
+import "bytes"
 
 // deciding lists the members of params the bridge decides by (translation.md 2). _meta is the first.
 var deciding = [...]string{"_meta", "name", "uri", "taskId", "protocolVersion", "capabilities", "requestState", "inputResponses"}
@@ -48,6 +48,9 @@ func decides(raw []byte) int {
 	return -1
 }
 
+// reserved is how the keys of _meta begin that the protocol has for itself.
+var reserved = []byte("io.modelcontextprotocol/")
+
 // metaKeys reads the object _meta and refuses duplicates of keys the bridge decides by.
 func (e *envelope) metaKeys() bool {
 	if !e.open() {
@@ -60,7 +63,7 @@ func (e *envelope) metaKeys() bool {
 			return e.why == ""
 		}
 		name, _ := unquote(raw)
-		if (string(name) == "progressToken" || strings.HasPrefix(string(name), "io.modelcontextprotocol/")) && !seen.add(name) {
+		if (string(name) == "progressToken" || bytes.HasPrefix(name, reserved)) && !seen.add(name) {
 			e.refuse("duplicate key in _meta")
 		}
 		if !e.value() {

@@ -92,7 +92,7 @@ func (w *walker) next() bool {
 		return false
 	}
 	key, start := w.s.key, w.s.pos
-	if w.open = w.s.value(); !w.open {
+	if w.open = w.s.skip(); !w.open {
 		return false
 	}
 	w.started = true
@@ -105,8 +105,8 @@ func (w *walker) next() bool {
 func Members(obj []byte, yield func(name string, value []byte) bool) {
 	w := walk(obj)
 	for w.next() {
-		name, _ := String(w.name)
-		if !yield(name, obj[w.at.start:w.at.end:w.at.end]) {
+		name, _ := unquote(w.name)
+		if !yield(known(members, name), obj[w.at.start:w.at.end:w.at.end]) {
 			return
 		}
 	}
@@ -123,7 +123,7 @@ func Elements(arr []byte, yield func(value []byte) bool) {
 	s.open()
 	for first := true; s.element(first); first = false {
 		start := s.pos
-		if !s.value() || !yield(s.since(start)) {
+		if !s.skip() || !yield(s.since(start)) {
 			return
 		}
 	}

@@ -26,7 +26,11 @@ import (
 // wants to know which answer was spoilt uses Get(m.Raw, "id").
 func Scan(text []byte) (m Message, err *Error) {
 	e := envelope{scanner: scanner{text: text}}
-	if !utf8.Valid(text) {
+	ascii, clean := survey(text)
+	if clean {
+		e.swift()
+	}
+	if !ascii && !utf8.Valid(text) {
 		return m, &Error{Code: CodeParse, Message: whyUTF8}
 	}
 	if !e.read() {
