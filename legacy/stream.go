@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,6 +160,9 @@ func (st *stream) loop(gone <-chan struct{}, out *writer) error {
 		st.setAlarm(earlier(due, doom))
 		select {
 		case <-s.out.ready:
+			if s.core.Busy() > 0 {
+				runtime.Gosched() // who is about to queue a message does it now: one write for all
+			}
 		case <-st.wake:
 		case <-s.ctx.Done():
 			if st.session.Load() == s { // else this one ended because the client has its old one again

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 )
 
@@ -133,6 +134,7 @@ func (b *outbox) run(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, 32<<10)
 	var lines [][]byte
 	for range b.wake {
+		runtime.Gosched() // who is about to hand a line over does it now: one write for all
 		for {
 			var more bool
 			if lines, more = b.take(lines[:0]); !more {
