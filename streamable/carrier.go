@@ -3,6 +3,7 @@ package streamable
 import (
 	"errors"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -179,6 +180,7 @@ func (c *carrier) carry(st *stream) error {
 		c.ring(c.sooner(due))
 		select {
 		case <-c.wake:
+			runtime.Gosched() // who has more to say does it now: one write for all
 		case <-c.gone:
 			return errGone
 		case <-c.f.ctx.Done():

@@ -43,9 +43,22 @@ func named(raw []byte, name string) bool {
 func Quote(s string) []byte { return appendQuote(make([]byte, 0, len(s)+2), s) }
 
 func appendQuote(dst []byte, s string) []byte {
+	if isPlain(s) {
+		return append(append(append(dst, '"'), s...), '"')
+	}
 	// The only error is that of invalid UTF-8, which has become U+FFFD.
 	dst, _ = jsontext.AppendQuote(dst, s)
 	return dst
+}
+
+// isPlain reports whether s stands for itself between quotes: what the names of methods are made of.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // OneLine returns checked text without CR and LF, for framing by lines; a copy if there were any.
