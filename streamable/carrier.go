@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"runtime"
@@ -21,6 +22,7 @@ type carrier struct {
 	f    *Front
 	w    http.ResponseWriter
 	rc   *http.ResponseController
+	ctx  context.Context // of the request
 	gone <-chan struct{} // closed when the client has gone, once the request's body was read
 	wake chan struct{}   // capacity 1: its stream has something for it, or it is time to look at the clock
 
@@ -32,9 +34,16 @@ type carrier struct {
 	until atomic.Int64 // unix nanoseconds; when the connection is to be released; zero: never
 	drain func()       // guarded by f.mu: ends the stream when the front shuts down; nil: its call does
 
+	stop context.CancelCauseFunc // guarded by f.mu: ends the call when the front is closed; nil: whoever writes does
+
+	helper func() // writes while the handler carries the call out itself; nil: the handler does nothing but write
+
 	mu   sync.Mutex
 	over bool // the handler has returned, or the connection was given up
 	body bool // the body is being read
+
+	turn   turn          // to write, if there is a helper
+	helped chan struct{} // closed when the helper has returned; nil: it has not begun
 }
 
 var (
@@ -73,6 +82,48 @@ func (c *carrier) finished() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
+}
+
+// Who writes the response of an exchange that can have help.
+type turn uint8
+
+const (
+	turnOpen    turn = iota // nobody yet
+	turnHelper              // the helper, which was started
+	turnHandler             // the handler, at the end
+)
+
+// help has helper write, in a goroutine of its own, once assist is called, until alone is.
+func (c *carrier) help(helper func()) { c.helper = helper }
+
+// assist has the helper begin, if there is one to begin.
+func (c *carrier) assist() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.helper == nil || c.turn != turnOpen {
+		return
+	}
+	helped := make(chan struct{})
+	c.turn, c.helped = turnHelper, helped
+	go func() {
+		defer close(helped)
+		c.helper()
+	}()
+}
+
+// alone waits for the helper if it has begun. If not, it reports true: it will not, and the handler writes.
+func (c *carrier) alone() bool {
+	c.mu.Lock()
+	helped := c.helped
+	if c.turn == turnOpen {
+		c.turn = turnHandler
+	}
+	c.mu.Unlock()
+	if helped == nil {
+		return true
+	}
+	<-helped
+	return false
 }
 
 func (c *carrier) signal() {

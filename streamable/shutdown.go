@@ -39,6 +39,9 @@ func (f *Front) Close() error {
 	f.mu.Lock()
 	for c := range f.carriers {
 		c.abort()
+		if c.stop != nil {
+			c.stop(context.Cause(f.ctx))
+		}
 	}
 	f.mu.Unlock()
 	f.endSessions()
@@ -63,6 +66,16 @@ func (f *Front) onDrain(c *carrier, end func()) {
 	f.mu.Unlock()
 	if late {
 		end()
+	}
+}
+
+// onClose says what ends the call of c when the front is closed. It is called at once if that has happened.
+func (f *Front) onClose(c *carrier, stop context.CancelCauseFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.stop = stop
+	if f.ctx.Err() != nil {
+		stop(context.Cause(f.ctx))
 	}
 }
 

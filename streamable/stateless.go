@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
+	"github.com/mcp-dualstack/bridge/internal/pulse"
 	core "github.com/mcp-dualstack/bridge/internal/session"
 	"github.com/mcp-dualstack/bridge/negotiate"
 )
@@ -62,39 +63,74 @@ func (f *Front) statelessOf(c *carrier, r *http.Request, m *jsonrpc.Message, in 
 	return x
 }
 
-// serve runs the call in a goroutine of its own, for which it waits, and writes what comes of it. A listen may wait here for days:
-// what reads the request has returned, so that its frames do not keep the stack large.
+// serve carries the request out and writes what comes of it.
 func (x *stateless) serve() {
 	defer x.f.endStateless(x.m.Method)
 	ctx, cancel := context.WithCancelCause(x.ctx)
+	defer cancel(nil)
 	x.st = newStream(x.f, x.c)
+	if x.m.Method == methodListen {
+		x.listen(ctx, cancel)
+		return
+	}
+	x.perform(ctx, cancel)
+}
+
+// perform carries a call out in this goroutine. Most calls have nothing to say but their answer, and that quickly; what another has
+// to say before is written by a goroutine of its own.
+func (x *stateless) perform(ctx context.Context, cancel context.CancelCauseFunc) {
+	leave := context.AfterFunc(x.c.ctx, func() { cancel(errClientGone) })
+	defer leave()
+	x.f.onClose(x.c, cancel)
+	x.c.help(func() {
+		if err := x.stream(); err != nil {
+			cancel(x.whyLeft())
+		}
+	})
+	if x.in.stream {
+		var late pulse.Alarm
+		x.f.clock.AddFunc(&late, time.Now().Add(min(lateChoice, x.f.o.KeepAlive)), x.c.assist)
+		defer late.Remove()
+	}
+	x.run(ctx)
+	if !x.c.alone() {
+		return
+	}
+	if msg, a, only, _ := x.st.only(); only && (x.in.json || a.status > http.StatusOK) {
+		x.c.answer(msg, a)
+		return
+	}
+	_ = x.stream() // who is not there any more has no call to be cancelled
+}
+
+// listen carries a listen out in a goroutine of its own, for which it waits, and may wait here for days: what reads the request has
+// returned, so that its frames do not keep the stack large.
+func (x *stateless) listen(ctx context.Context, cancel context.CancelCauseFunc) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		x.run(ctx)
 	}()
-	if x.m.Method == methodListen {
-		x.f.onDrain(x.c, func() {
-			x.st.Finish(jsonrpc.AppendResult(nil, x.m.ID, listenEnd(x.m.ID)))
-			cancel(exchange.Fail(exchange.ReasonClosed, nil))
-		})
-	}
-	err := x.write()
-	switch {
-	case x.f.ctx.Err() != nil:
-		cancel(context.Cause(x.f.ctx))
-	case err != nil:
-		cancel(errClientGone)
+	x.f.onDrain(x.c, func() {
+		x.st.Finish(jsonrpc.AppendResult(nil, x.m.ID, listenEnd(x.m.ID)))
+		cancel(exchange.Fail(exchange.ReasonClosed, nil))
+	})
+	if err := x.write(); err != nil {
+		cancel(x.whyLeft())
 	}
 	<-done
-	cancel(nil)
+}
+
+// whyLeft is the cause of a call whose answer cannot be written.
+func (x *stateless) whyLeft() error {
+	if x.f.ctx.Err() != nil {
+		return context.Cause(x.f.ctx)
+	}
+	return errClientGone
 }
 
 // run carries the call out and ends the stream with its outcome.
 func (x *stateless) run(ctx context.Context) {
-	if x.m.Method != methodListen {
-		core.Deepen(0)
-	}
 	resp, err := x.call(ctx)
 	id := x.m.ID
 	if err != nil && context.Cause(ctx) == error(errClientGone) {
@@ -164,18 +200,20 @@ func (x *stateless) close(up exchange.Session) {
 	}
 }
 
-// write chooses the form of the answer as late as it may and writes it. An error means that the client
+// write writes the answer to a listen, in the form that is chosen as late as it may. An error means that the client
 // has gone or was cut off.
 func (x *stateless) write() error {
 	answered, err := x.choose()
 	if answered || err != nil {
 		return err
 	}
-	if x.m.Method == methodListen {
-		x.c.startLong()
-	} else {
-		x.c.startStream()
-	}
+	x.c.startLong()
+	return x.c.carry(x.st)
+}
+
+// stream writes the answer as an event stream. The error is as that of write.
+func (x *stateless) stream() error {
+	x.c.startStream()
 	return x.c.carry(x.st)
 }
 

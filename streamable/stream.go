@@ -150,6 +150,9 @@ func (st *stream) put(msg []byte, last bool, a answer) (sp spill) {
 		sp = st.push(entry{msg, time.Now()})
 	}
 	if st.carrier != nil {
+		if !last {
+			st.carrier.assist()
+		}
 		st.carrier.signal()
 	}
 	return sp

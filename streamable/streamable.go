@@ -107,7 +107,8 @@ func isListen(h http.Header) bool {
 
 // enter registers an HTTP exchange, so that Close can end it.
 func (f *Front) enter(w http.ResponseWriter, r *http.Request) *carrier {
-	c := &carrier{f: f, w: w, rc: http.NewResponseController(w), gone: r.Context().Done(), wake: make(chan struct{}, 1)}
+	ctx := r.Context()
+	c := &carrier{f: f, w: w, rc: http.NewResponseController(w), ctx: ctx, gone: ctx.Done(), wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.carriers[c] = struct{}{}

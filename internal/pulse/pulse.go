@@ -34,10 +34,11 @@ func (c *Clock) Pause(d time.Duration) time.Duration {
 	return d - c.tick - rand.N(max(d/10-c.tick, 0)+1) // #nosec G404 -- jitter, not a secret
 }
 
-// An Alarm wakes one sleeper, at every tick from its time on until it is set anew. Set may be called concurrently with
+// An Alarm wakes one sleeper, at every tick from its time on until it is set anew, or runs a function once. Set may be called concurrently with
 // everything but Add.
 type Alarm struct {
 	wake  chan<- struct{}
+	run   func() // instead of wake
 	at    atomic.Int64 // unix nanoseconds; zero: never
 	clock *Clock
 	index int // in clock.alarms; guarded by clock.mu
@@ -46,8 +47,20 @@ type Alarm struct {
 // Add puts a, which is new or was removed, on the clock, not set. When it rings it sends to wake, which has room for
 // one, and does not wait.
 func (c *Clock) Add(a *Alarm, wake chan<- struct{}) {
-	a.wake, a.clock = wake, c
-	a.at.Store(0)
+	a.wake, a.run = wake, nil
+	c.add(a, time.Time{})
+}
+
+// AddFunc puts a, which is new or was removed, on the clock, to ring once at t, when it runs f in a goroutine of its own. f may still
+// begin while Remove is called.
+func (c *Clock) AddFunc(a *Alarm, t time.Time, f func()) {
+	a.wake, a.run = nil, f
+	c.add(a, t)
+}
+
+func (c *Clock) add(a *Alarm, t time.Time) {
+	a.clock = c
+	a.Set(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a.index = len(c.alarms)
@@ -115,6 +128,11 @@ func (c *Clock) ring(now int64) bool {
 	}
 	for _, a := range c.alarms {
 		if at := a.at.Load(); at == 0 || at > now {
+			continue
+		}
+		if a.run != nil {
+			a.at.Store(0)
+			go a.run()
 			continue
 		}
 		select {
