@@ -31,6 +31,7 @@ type carrier struct {
 
 	alarm pulse.Alarm
 	timed bool         // alarm is on the clock: the exchange takes longer than most
+	slow  pulse.Alarm  // while the body is being read
 	until atomic.Int64 // unix nanoseconds; when the connection is to be released; zero: never
 	drain func()       // guarded by f.mu: ends the stream when the front shuts down; nil: its call does
 
@@ -41,6 +42,8 @@ type carrier struct {
 	mu   sync.Mutex
 	over bool // the handler has returned, or the connection was given up
 	body bool // the body is being read
+
+	interrupted bool // was the reading of it
 
 	turn   turn          // to write, if there is a helper
 	helped chan struct{} // closed when the helper has returned; nil: it has not begun

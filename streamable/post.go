@@ -78,12 +78,13 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > f.o.MaxBodyBytes {
 		return nil, tooLarge()
 	}
-	c.reading(time.Now().Add(f.o.BodyTimeout))
+	c.reading()
 	text, err := jsonrpc.ReadText(http.MaxBytesReader(c.w, r.Body, f.o.MaxBodyBytes), r.ContentLength)
-	if x := c.tooSlow(err); x != nil {
+	x := c.tooSlow(err)
+	c.hasRead(x == nil)
+	if x != nil {
 		return nil, x
 	}
-	c.reading(time.Time{})
 	if full, ok := errors.AsType[*exchange.Failure](err); ok { // who guards this front has no room for the rest
 		return nil, &refusal{status: http.StatusServiceUnavailable, retryAfter: max(full.RetryAfter, time.Second), err: exchange.PublicError(full)}
 	}
@@ -102,22 +103,33 @@ func (f *Front) namesUnknown(r *http.Request) bool {
 	return id != "" && !f.Knows(id, f.o.Principal(r))
 }
 
-// reading sets the time until which the body must have come, zero when it has.
-func (c *carrier) reading(until time.Time) {
+// reading begins the reading of a body, for which there is Options.BodyTimeout and up to a twentieth more: deadlines of the connection, set
+// and taken back for each request, cost several times as much as an alarm.
+func (c *carrier) reading() {
+	c.mu.Lock()
+	c.body = true
+	c.mu.Unlock()
+	c.f.bodies.AddFunc(&c.slow, time.Now().Add(c.f.o.BodyTimeout), c.interrupt)
+}
+
+// hasRead ends it. A body that did not come leaves the connection as it is: unreadable.
+func (c *carrier) hasRead(all bool) {
+	c.slow.Remove()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.body = !until.IsZero()
-	if !c.over {
-		_ = c.rc.SetReadDeadline(until) // a reader without deadlines has none to keep
+	c.body = false
+	if all && c.interrupted && !c.over { // after the last byte had come
+		_ = c.rc.SetReadDeadline(time.Time{})
 	}
 }
 
-// interrupt ends the reading of a body: nobody will carry out what it says.
+// interrupt ends the reading of a body: it takes too long, or nobody will carry out what it says.
 func (c *carrier) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.body && !c.over {
-		_ = c.rc.SetReadDeadline(time.Unix(1, 0))
+		c.interrupted = true
+		_ = c.rc.SetReadDeadline(time.Unix(1, 0)) // a reader without deadlines has none to keep
 	}
 }
 

@@ -48,6 +48,7 @@ func (f *Front) Close() error {
 	_ = f.wait(context.Background(), func() bool { return len(f.carriers) == 0 && f.calls == 0 })
 	f.wg.Wait()
 	f.clock.Close()
+	f.bodies.Close()
 	return nil
 }
 

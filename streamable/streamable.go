@@ -28,6 +28,7 @@ type Front struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 	clock  *pulse.Clock // of open streams
+	bodies *pulse.Clock // of those being read
 
 	servers core.Ends // that have gone
 
@@ -64,6 +65,7 @@ func New(h exchange.Handler, o *Options) *Front {
 	}
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
 	f.clock = pulse.New(f.o.tick())
+	f.bodies = pulse.New(max(f.o.BodyTimeout/20, time.Millisecond))
 	return f
 }
 
