@@ -31,7 +31,7 @@ type Streams struct {
 }
 
 // New returns next with its event streams taken over. A request for which may reports false is served as if Streams were not there;
-// the others cost a goroutine each. Panics of streams that were taken over are logged.
+// the others cost a goroutine each, and their panics are logged here and not by net/http.
 func New(next http.Handler, may func(*http.Request) bool, log *slog.Logger) *Streams {
 	return &Streams{next: next, may: may, log: log, open: make(map[*response]struct{}), idle: make(chan struct{})}
 }
@@ -45,8 +45,8 @@ func (s *Streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newResponse(s, w, r)
 	go x.serve(x.request(r)) // ends with the handler
 	<-x.left
-	if x.panicked != nil {
-		panic(x.panicked) // net/http's to handle, as it would have been
+	if x.aborted {
+		panic(http.ErrAbortHandler) // for net/http, which cuts the connection
 	}
 }
 
@@ -112,17 +112,17 @@ func (s *Streams) settle() {
 func (x *response) serve(r *http.Request) {
 	defer func() {
 		v := recover()
-		if x.conn == nil {
-			x.panicked = v
-			x.follow()
-			x.cancel()
-			close(x.left)
+		if v != nil && v != http.ErrAbortHandler { // the stack is only known here
+			x.s.log.Error("panic while a request was served", "panic", v, "stack", string(debug.Stack()))
+		}
+		if x.conn != nil {
+			x.finish(v != nil)
 			return
 		}
-		if v != nil && v != http.ErrAbortHandler {
-			x.s.log.Error("panic while a stream was served", "panic", v, "stack", string(debug.Stack()))
-		}
-		x.finish(v != nil)
+		x.aborted = v != nil
+		x.follow()
+		x.cancel()
+		close(x.left)
 	}()
 	x.s.next.ServeHTTP(x, r)
 }

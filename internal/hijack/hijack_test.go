@@ -437,7 +437,7 @@ func TestPanic(t *testing.T) {
 		value  any
 		logged bool
 	}{
-		{"before", false, "boom", false}, // net/http logs it
+		{"before", false, "boom", true},
 		{"aborted before", false, http.ErrAbortHandler, false},
 		{"after", true, "boom", true},
 		{"aborted after", true, http.ErrAbortHandler, false},

@@ -13,12 +13,12 @@ import (
 
 // A response is the http.ResponseWriter of one request. Its methods but SetReadDeadline and SetWriteDeadline are for the handler's goroutine only.
 type response struct {
-	s        *Streams
-	body     *body              // of the request; nil: it has none
-	cancel   context.CancelFunc // of the request's context
-	follow   func() bool        // makes that end with net/http's; nil once it does not any more
-	left     chan struct{}      // closed when net/http may have its goroutine back
-	panicked any                // of the handler, before the connection was taken over
+	s       *Streams
+	body    *body              // of the request; nil: it has none
+	cancel  context.CancelFunc // of the request's context
+	follow  func() bool        // makes that end with net/http's; nil once it does not any more
+	left    chan struct{}      // closed when net/http may have its goroutine back
+	aborted bool               // the handler panicked before the connection was taken over
 
 	begun bool          // the status is known
 	out   chunks        // of what has been taken over

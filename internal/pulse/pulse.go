@@ -38,7 +38,7 @@ func (c *Clock) Pause(d time.Duration) time.Duration {
 // everything but Add.
 type Alarm struct {
 	wake  chan<- struct{}
-	run   func() // instead of wake
+	run   func()       // instead of wake
 	at    atomic.Int64 // unix nanoseconds; zero: never
 	clock *Clock
 	index int // in clock.alarms; guarded by clock.mu

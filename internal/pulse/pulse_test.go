@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +156,25 @@ func BenchmarkTick(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { pulse.MeasureRing(b, n) })
 	}
+}
+
+// An alarm with a function rings once, and not at all when it was removed before.
+func TestAddFunc(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pulse.New(time.Second)
+		defer c.Close()
+		var rang atomic.Int32
+		var a, b pulse.Alarm
+		c.AddFunc(&a, time.Now().Add(2500*time.Millisecond), func() { rang.Add(1) })
+		c.AddFunc(&b, time.Now().Add(2500*time.Millisecond), func() { rang.Add(100) })
+		b.Remove()
+		defer a.Remove()
+		for i, want := range []int32{0, 0, 1, 1, 1} {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := rang.Load(); got != want {
+				t.Errorf("after %d s: rang %d times, want %d", i+1, got, want)
+			}
+		}
+	})
 }
