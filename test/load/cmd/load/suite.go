@@ -203,7 +203,9 @@ func (s *suite) measure(sc scenario, t *target, l *line) error {
 	o.URL = "http://" + addr(p.port) + t.paths[o.Kind]
 	o.Pid, o.Whole, o.Timeout = p.pid(), t.whole, 10*time.Second
 	if sc.name == halfLoad {
-		o.Rate = s.rate("growth 1000", o.Kind, t.name) / 2
+		if o.Rate, err = s.half(l); err != nil {
+			return err
+		}
 	}
 	if sc.mode == "run" && (l.Round == 0 || sc.fresh) { // pools and caches fill unrecorded
 		warm := o
@@ -227,14 +229,15 @@ func (s *suite) measure(sc scenario, t *target, l *line) error {
 	return nil
 }
 
-// rate returns the calls/s measured before, 0 if none were.
-func (s *suite) rate(scenario, kind, target string) float64 {
-	for _, l := range s.done {
-		if l.Scenario == scenario && l.Kind == kind && l.Target == target && l.Run != nil {
-			return l.Run.Rate
+// half returns half of the calls/s that the row of l reached with as many sessions. Without that nothing is measured: a run at full speed
+// would pass for it.
+func (s *suite) half(l *line) (float64, error) {
+	for _, full := range s.done {
+		if full.Scenario == "growth 1000" && full.Kind == l.Kind && full.Target == l.Target && full.Run != nil && full.Run.Rate > 0 {
+			return full.Run.Rate / 2, nil
 		}
 	}
-	return 0
+	return 0, errors.New(`"growth 1000" was not measured; run both`)
 }
 
 // process starts what a target needs. The upstream stays for the whole suite.
