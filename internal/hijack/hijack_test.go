@@ -443,7 +443,7 @@ func TestPanic(t *testing.T) {
 		{"aborted after", true, http.ErrAbortHandler, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var out bytes.Buffer
+			var out logged
 			left := make(chan struct{})
 			s, srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				defer close(left)
@@ -462,10 +462,28 @@ func TestPanic(t *testing.T) {
 				t.Errorf("got %q, want no proper end, and a head if it had begun", b)
 			}
 			if got := strings.Contains(out.String(), "boom"); got != tt.logged {
-				t.Errorf("got the log %q, want the panic there: %v", &out, tt.logged)
+				t.Errorf("got the log %q, want the panic there: %v", out.String(), tt.logged)
 			}
 		})
 	}
+}
+
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
 }
 
 // A server that lets nobody hijack keeps its streams.
