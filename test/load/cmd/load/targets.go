@@ -87,10 +87,10 @@ var targets = []target{
 	{name: "npm mcp-proxy", peer: true, paths: both, args: func(s *suite, port int) []string {
 		return []string{"node", filepath.Join(s.npm, "mcp-proxy/dist/bin/mcp-proxy.mjs"), "--host", "127.0.0.1", "--port", fmt.Sprint(port), "--", s.bin("upstream"), "-stdio"}
 	}},
-	{name: "npm supergateway, SSE", peer: true, paths: map[string]string{kindSSE: "/sse"}, args: func(s *suite, port int) []string {
+	{name: "npm supergateway (SSE)", peer: true, paths: map[string]string{kindSSE: "/sse"}, args: func(s *suite, port int) []string {
 		return s.supergateway(port)
 	}},
-	{name: "npm supergateway, sessions", peer: true, paths: map[string]string{kindSH: "/mcp"}, args: func(s *suite, port int) []string {
+	{name: "npm supergateway (sessions)", peer: true, paths: map[string]string{kindSH: "/mcp"}, args: func(s *suite, port int) []string {
 		return s.supergateway(port, "--outputTransport", "streamableHttp", "--stateful")
 	}},
 }
