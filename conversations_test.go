@@ -43,38 +43,38 @@ var update = flag.Bool("update", false, "rewrite the expected half of the golden
 //
 // $session, $endpoint, $event and $state stand for the newest Mcp-Session-Id, endpoint URL, event id and sealed requestState.
 func TestConversations(t *testing.T) {
-	files, err := filepath.Glob("testdata/conversations/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no conversations found: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
-			if err != nil {
+	eachConversation(t, func(t *testing.T, file string, a *txtar.Archive) {
+		want := txtar.Format(a)
+		synctest.Test(t, func(t *testing.T) { play(t, a) })
+		got := txtar.Format(a)
+		if bytes.Equal(got, want) {
+			return
+		}
+		if *update {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if !bridge.LegacyBuilt && needsLegacy(a) {
-				t.Skip("needs the HTTP+SSE transport, which this build is without")
-			}
-			want := txtar.Format(a)
-			synctest.Test(t, func(t *testing.T) { play(t, a) })
-			got := txtar.Format(a)
-			if bytes.Equal(got, want) {
-				return
-			}
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			t.Errorf("the conversation went another way (go test -run TestConversations -update rewrites it):\n%s", cmp.Diff(string(want), string(got)))
-		})
-	}
+			return
+		}
+		t.Errorf("the conversation went another way (go test -run TestConversations -update rewrites it):\n%s", cmp.Diff(string(want), string(got)))
+	})
 }
 
 // Clients see the same when their streams are taken over from net/http, but for the connection that is closed after a stream.
 func TestConversationsHijacked(t *testing.T) {
+	eachConversation(t, func(t *testing.T, _ string, a *txtar.Archive) {
+		want := string(txtar.Format(a))
+		synctest.Test(t, func(t *testing.T) {
+			playWatched(t, a, func(o *bridge.Options, _ *upstream.Options) { o.Hijack = true }, func(*bridge.Bridge) {})
+		})
+		if got := string(txtar.Format(a)); got != want {
+			t.Errorf("the conversation went another way than in net/http:\n%s", cmp.Diff(want, got))
+		}
+	})
+}
+
+// eachConversation calls run, in a test of its own, for every conversation that this build can have.
+func eachConversation(t *testing.T, run func(t *testing.T, file string, a *txtar.Archive)) {
 	files, err := filepath.Glob("testdata/conversations/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no conversations found: %v", err)
@@ -88,13 +88,7 @@ func TestConversationsHijacked(t *testing.T) {
 			if !bridge.LegacyBuilt && needsLegacy(a) {
 				t.Skip("needs the HTTP+SSE transport, which this build is without")
 			}
-			want := string(txtar.Format(a))
-			synctest.Test(t, func(t *testing.T) {
-				playWatched(t, a, func(o *bridge.Options, _ *upstream.Options) { o.Hijack = true }, func(*bridge.Bridge) {})
-			})
-			if got := string(txtar.Format(a)); got != want {
-				t.Errorf("the conversation went another way than in net/http:\n%s", cmp.Diff(want, got))
-			}
+			run(t, file, a)
 		})
 	}
 }
