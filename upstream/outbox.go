@@ -53,6 +53,13 @@ func (b *outbox) buffer(n int) []byte {
 	return make([]byte, 0, n)
 }
 
+// keep takes the buffer of a line that was written. The caller holds mu.
+func (b *outbox) keep(line []byte) {
+	if len(b.spare) < maxSpares && cap(line) <= maxSpareSize {
+		b.spare = append(b.spare, line[:0])
+	}
+}
+
 // push queues a line, which is the outbox's from here on. It waits for room until ctx ends, whose cause is the error then.
 func (b *outbox) push(ctx context.Context, line []byte) error {
 	for {
@@ -178,9 +185,7 @@ func (b *outbox) write(bw *bufio.Writer, lines [][]byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, line := range lines {
-		if len(b.spare) < maxSpares && cap(line) <= maxSpareSize {
-			b.spare = append(b.spare, line[:0])
-		}
+		b.keep(line)
 	}
 	clear(lines)
 	b.size -= n
