@@ -123,8 +123,22 @@ func (p *pool) sweep() {
 
 func closeMembers(members []*member) {
 	for _, m := range members {
-		if err := m.sess.Close(); err != nil {
-			m.p.o.Logger.Debug("close session of the pool", "err", err)
-		}
+		m.close()
+	}
+}
+
+// A parter is a session whose news may come after the answers they belong to.
+type parter interface {
+	// part is Close once what the server has said is heard. It does not wait for that.
+	part()
+}
+
+func (m *member) close() {
+	if s, ok := m.sess.(parter); ok && m.heard {
+		s.part()
+		return
+	}
+	if err := m.sess.Close(); err != nil {
+		m.p.o.Logger.Debug("close session of the pool", "err", err)
 	}
 }

@@ -22,6 +22,7 @@ type member struct {
 	done <-chan struct{} // nil: it cannot end by itself
 
 	since time.Time // idle since; the mutex of the pool guards it
+	heard bool      // it ends after a call that went well; set by who has it
 
 	mu    sync.Mutex
 	used  bool                     // has served a call
@@ -50,6 +51,7 @@ type settler interface {
 // to that call comes in time (translation.md 7.3.6).
 func (p *pool) finish(m *member, err error) {
 	if m.key.single() {
+		m.heard = err == nil
 		p.put(m, false)
 		return
 	}

@@ -41,10 +41,12 @@ type streamSession struct {
 	calls     map[int64]*post
 	questions questions
 	ghosts    ghosts
-	lingering int       // responses of cancelled calls that are still read
-	replies   int       // answers of the connector's own on their way
-	greeting  *greeting // nil before the first attempt
-	listening bool      // the standing stream is open
+	lingering int           // responses of cancelled calls that are still read
+	replies   int           // answers of the connector's own on their way
+	greeting  *greeting     // nil before the first attempt
+	listening bool          // the standing stream is open
+	deleted   bool          // the server was asked to end the session
+	deaf      chan struct{} // closed when the standing stream ends; nil unless somebody waits for that
 }
 
 // A greeting is an attempt to send notifications/initialized.
@@ -147,6 +149,49 @@ func (s *streamSession) Close() error {
 	return nil
 }
 
+// part is Close for a session that nobody calls any more but whose news somebody wants: what the server said on
+// the standing stream is heard before it is cut.
+func (s *streamSession) part() {
+	s.once.Do(func() {
+		spawned := s.spawn(func() { // bounded by CloseGrace and partingTime
+			s.hearOut()
+			s.leave(s.end(exchange.Fail(exchange.ReasonClosed, nil)))
+		})
+		if !spawned {
+			s.end(exchange.Fail(exchange.ReasonClosed, nil))
+			s.wg.Wait()
+			s.release()
+		}
+	})
+}
+
+// partingTime is how long the standing stream is still read once the server has answered the DELETE. A server that
+// ends the stream, as most do, is not waited for.
+const partingTime = 100 * time.Millisecond
+
+// hearOut deletes the session and reads its standing stream to the end. A note and the result of the call
+// that caused it come on two connections, and the result may be faster.
+func (s *streamSession) hearOut() {
+	s.mu.Lock()
+	if !s.listening || s.ended != nil {
+		s.mu.Unlock()
+		return
+	}
+	deaf := make(chan struct{})
+	s.deaf = deaf
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(s.ctx, s.o.CloseGrace)
+	s.delete(ctx)
+	cancel()
+	t := time.NewTimer(partingTime)
+	defer t.Stop()
+	select {
+	case <-deaf:
+	case <-s.ctx.Done():
+	case <-t.C:
+	}
+}
+
 // leave says goodbye: it takes back what was in flight and deletes the session.
 func (s *streamSession) leave(open []*post) {
 	defer s.release()
@@ -163,10 +208,16 @@ func (s *streamSession) leave(open []*post) {
 		}
 	}
 	told.Wait()
+	s.delete(ctx)
+}
+
+// delete asks the server to end the session, once.
+func (s *streamSession) delete(ctx context.Context) {
 	s.mu.Lock()
-	id := s.id
+	needless := s.id == "" || s.deleted
+	s.deleted = true
 	s.mu.Unlock()
-	if id == "" {
+	if needless {
 		return
 	}
 	resp, err := s.l.do(ctx, send{method: http.MethodDelete, header: s.header(nil), authorization: s.authorize})

@@ -98,6 +98,10 @@ func (s *streamSession) hear(open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listening = open
+	if !open && s.deaf != nil {
+		close(s.deaf)
+		s.deaf = nil
+	}
 }
 
 // withoutStanding returns ServerCapabilities without what needs a standing stream to be true (translation.md 4).
