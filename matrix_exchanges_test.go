@@ -43,6 +43,7 @@ var squareExchanges = []struct {
 		return p.question("elicit", "elicitation/create", `{"action":"accept","content":{"branch":"main"}}`)
 	}},
 	{"URL elicitation", playURL},
+	{"URL to visit first", playVisit},
 	{"sampling", func(p *squarePlay) error {
 		return p.question("sample", "sampling/createMessage", string(answerTo("sampling/createMessage")))
 	}},
@@ -334,6 +335,39 @@ func (p *squarePlay) questions() []string {
 
 func playURL(p *squarePlay) error {
 	return p.question("url", "elicitation/create", string(answerTo("elicitation/create")))
+}
+
+// playVisit calls a tool that is refused with -32042 until a URL was visited (translation.md 7.6).
+func playVisit(p *squarePlay) error {
+	before := p.server.runs("visit")
+	resp, err := p.call("tools/call", `{"name":"visit","arguments":{"n":25.0}}`)
+	switch runs := p.server.runs("visit") - before; {
+	case err != nil:
+		return err
+	case !toolKnown("visit", p.upstream):
+		return errNotThere("-32042 is of 2025-11-25 alone")
+	case p.rev.Modern(): // asked, and the call was made again
+		if got := p.questions(); len(got) != 1 || got[0] != "elicitation/create" || runs != 2 {
+			return fmt.Errorf("the client was asked %v and the server called %d times, want once and twice", got, runs)
+		}
+		return wantText(block(resp.Result), `"done"`, "text")
+	case runs != 1 || len(p.questions()) > 0:
+		return fmt.Errorf("the server was called %d times and the client asked %v, want once and nothing", runs, p.questions())
+	case p.rev.Has(negotiate.URLElicitation): // its own business, as the server said it
+		if resp.Error == nil || resp.Error.Code != -32042 || text(resp.Error.Data, "x") != "1.50" ||
+			!strings.Contains(string(resp.Error.Data), visitURL) {
+			return fmt.Errorf("got %s, error %v", resp.Result, resp.Error)
+		}
+		resp, err = p.result("tools/call", `{"name":"visit","arguments":{"n":25.0}}`)
+		if err != nil {
+			return err
+		}
+		return wantText(block(resp.Result), `"done"`, "text")
+	}
+	if strings.Contains(string(resp.Result), "example.com") {
+		return fmt.Errorf("the model is told the URL: %s", resp.Result)
+	}
+	return wantText(resp.Result, "true", "isError")
 }
 
 func playSeveral(p *squarePlay) error {

@@ -297,7 +297,7 @@ func (x *squareCall) tools() string {
 	var b strings.Builder
 	b.WriteString(`{"tools":[`)
 	for i, t := range squareTools {
-		if t.since > x.rev {
+		if !toolKnown(t.name, x.rev) {
 			continue
 		}
 		if i > 0 {

@@ -219,10 +219,8 @@ type squarePlay struct {
 
 // tool calls a tool, and says that it cannot be there if the server's revision does not know what it needs.
 func (p *squarePlay) tool(name, more string) (exchange.Response, error) {
-	for _, t := range squareTools {
-		if t.name == name && t.since > p.upstream {
-			return exchange.Response{}, errNotThere("the server's revision has no such thing")
-		}
+	if !toolKnown(name, p.upstream) {
+		return exchange.Response{}, errNotThere("the server's revision has no such thing")
 	}
 	return p.result("tools/call", `{"name":"`+name+`","arguments":{"n":25.0}`+more+`}`)
 }

@@ -14,9 +14,10 @@ import (
 var squareTools = []struct {
 	name  string
 	since negotiate.Revision
-	block string     // content of the result
-	extra string     // further members of the result
-	asks  [][]string // questions, by round; those of one round are asked at once
+	until negotiate.Revision // None: for ever
+	block string             // content of the result
+	extra string             // further members of the result
+	asks  [][]string         // questions, by round; those of one round are asked at once
 }{
 	{name: "text", since: negotiate.Rev20241105, block: `{"type":"text","text":"a\u2028b","x-unknown":25.0}`},
 	{name: "image", since: negotiate.Rev20241105, block: `{"type":"image","data":"AAAA","mimeType":"image/png"}`},
@@ -39,6 +40,7 @@ var squareTools = []struct {
 	{name: "block", since: negotiate.Rev20241105},
 	{name: "touch", since: negotiate.Rev20241105},
 	{name: "takeback", since: negotiate.Rev20250618},
+	{name: "visit", since: negotiate.Rev20251125, until: negotiate.Rev20251125},
 }
 
 // The questions, as a method and params in the manner of the handshake era, divided by a blank.
@@ -47,12 +49,23 @@ const (
 	askSampleTools = `sampling/createMessage {"messages":[{"role":"user","content":{"type":"text","text":"2+2?"}}],"maxTokens":10,"tools":[{"name":"add","inputSchema":{"type":"object"}}]}`
 	askRoots       = `roots/list {}`
 	askForm        = `elicitation/create {"message":"Which?","requestedSchema":{"type":"object","properties":{"branch":{"type":"string"}}}}`
+	visitURL       = `https://example.com/link?secret=1`
 	askURL         = `elicitation/create {"mode":"url","elicitationId":"e-1","url":"https://example.com/x","message":"Go"}`
 )
 
+// toolKnown reports whether a server of a revision has the tool.
+func toolKnown(name string, rev negotiate.Revision) bool {
+	for _, t := range squareTools {
+		if t.name == name {
+			return t.since <= rev && (t.until == negotiate.None || rev <= t.until)
+		}
+	}
+	return false
+}
+
 func (x *squareCall) tool(name string) (result, fault string) {
 	for _, t := range squareTools {
-		if t.name != name || t.since > x.rev {
+		if t.name != name || !toolKnown(name, x.rev) {
 			continue
 		}
 		if t.asks != nil {
@@ -90,6 +103,10 @@ func (x *squareCall) act(name string) (result, fault string) {
 		return x.block()
 	case "touch":
 		x.touch()
+	case "visit": // the URL counts as visited when the tool is called again
+		if x.s.runs(name)%2 != 0 {
+			return "", `{"code":-32042,"message":"Visit first","data":{"elicitations":[{"mode":"url","elicitationId":"v-1","url":"` + visitURL + `","message":"Link your account"}],"x":1.50}}`
+		}
 	case "takeback":
 		method, params, _ := strings.Cut(askForm, " ")
 		id, _ := x.request(method, params)

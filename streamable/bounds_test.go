@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -158,6 +159,27 @@ func TestBodyTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What came when the time was over is not carried out, all of it or not, and whether or not its reading could be cut short.
+func TestBodyTooLate(t *testing.T) {
+	inBubble(t, &script{}, streamable.Options{BodyTimeout: time.Second}, func(t *testing.T, b *bed) {
+		r := httptest.NewRequest(http.MethodPost, "/mcp", io.MultiReader(lateReader(2*time.Second), strings.NewReader(callOne)))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		b.front.ServeHTTP(w, r)
+		if w.Code != 408 || !strings.Contains(w.Body.String(), negotiate.ReasonBodySlow) || w.Header().Get("Connection") != "close" {
+			t.Errorf("got %d, Connection %q, %s; want 408 %s", w.Code, w.Header().Get("Connection"), w.Body, negotiate.ReasonBodySlow)
+		}
+	})
+}
+
+// A lateReader is empty and takes its time to say so.
+type lateReader time.Duration
+
+func (d lateReader) Read([]byte) (int, error) {
+	time.Sleep(time.Duration(d))
+	return 0, io.EOF
 }
 
 // The deadline of a body is not that of what follows: neither the stream it opens nor the next request.

@@ -80,10 +80,8 @@ func (f *Front) readBody(c *carrier, r *http.Request) ([]byte, *refusal) {
 	}
 	c.reading()
 	text, err := jsonrpc.ReadText(http.MaxBytesReader(c.w, r.Body, f.o.MaxBodyBytes), r.ContentLength)
-	x := c.tooSlow(err)
-	c.hasRead(x == nil)
-	if x != nil {
-		return nil, x
+	if c.hasRead() || errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, c.tooSlow()
 	}
 	if full, ok := errors.AsType[*exchange.Failure](err); ok { // who guards this front has no room for the rest
 		return nil, &refusal{status: http.StatusServiceUnavailable, retryAfter: max(full.RetryAfter, time.Second), err: exchange.PublicError(full)}
@@ -112,15 +110,14 @@ func (c *carrier) reading() {
 	c.f.bodies.AddFunc(&c.slow, time.Now().Add(c.f.o.BodyTimeout), c.interrupt)
 }
 
-// hasRead ends it. A body that did not come leaves the connection as it is: unreadable.
-func (c *carrier) hasRead(all bool) {
+// hasRead ends it and reports whether it was interrupted. Then even a body whose last byte came is too late: the
+// server, which reads on to learn that a client has gone, takes the deadline for just that.
+func (c *carrier) hasRead() (interrupted bool) {
 	c.slow.Remove()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.body = false
-	if all && c.interrupted && !c.over { // after the last byte had come
-		_ = c.rc.SetReadDeadline(time.Time{})
-	}
+	return c.interrupted
 }
 
 // interrupt ends the reading of a body: it takes too long, or nobody will carry out what it says.
@@ -133,12 +130,9 @@ func (c *carrier) interrupt() {
 	}
 }
 
-// tooSlow returns the refusal of a body that was not there in time, nil if err is another error or none. The
-// connection cannot be used again: the rest of the body would be taken for a request.
-func (c *carrier) tooSlow(err error) *refusal {
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
-	}
+// tooSlow returns the refusal of a body that was not there in time. The connection cannot be used again: the rest of the
+// body would be taken for a request.
+func (c *carrier) tooSlow() *refusal {
 	c.w.Header()["Connection"] = []string{"close"}
 	if c.f.isDraining() {
 		return refusedShutdown
