@@ -498,8 +498,9 @@ func TestLogLevelTravelsWithEveryRequest(t *testing.T) {
 	resp, err := u.ask("logging/setLevel", `{"level":"loud"}`)
 	equal(t, "invalid", outcome(resp, err), `-32602 {"bridge":{"reason":"invalid_log_level"}}`)
 
-	s.server.Capabilities = []byte(`{}`)
-	resp, err = newUser(t, modern(s), l2, "{}", agreeable).ask("logging/setLevel", `{"level":"info"}`)
+	mute := newScript(t, elsewhereOnly)
+	mute.server.Capabilities = []byte(`{}`)
+	resp, err = newUser(t, modern(mute), l2, "{}", agreeable).ask("logging/setLevel", `{"level":"info"}`)
 	equal(t, "without logging", outcome(resp, err), `-32601 {"bridge":{"reason":"unknown_method"}}`)
 }
 

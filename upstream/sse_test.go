@@ -256,6 +256,7 @@ func TestSSEHungPosts(t *testing.T) {
 		synctest.Wait()
 		_, err = call(sess, "tools/call", `{}`, nil).wait()
 		equal(t, "after a request", fmt.Sprint(since(start), err), "250ms <nil>")
+		synctest.Wait() // an answer may be faster than the end of its POST
 		second := call(sess, "hang", `{}`, nil)
 		time.Sleep(time.Second)
 		_, err = call(sess, "tools/call", `{}`, nil).wait()
