@@ -237,6 +237,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		equal(t, "no URI", outcome(resp, err), `-32602 {"bridge":{"reason":"malformed_request"}}`)
 		_ = u.session.Close()
 
+		synctest.Wait()
 		s.server.Capabilities = []byte(`{"resources":{}}`)
 		u = newUser(t, overHTTP(s), l3, "{}", agreeable)
 		resp, err = u.ask("resources/subscribe", `{"uri":"db://a"}`)
