@@ -49,6 +49,7 @@ func (f *Front) adopt(s *session, r *http.Request, principal string) bool {
 		return false
 	}
 	s.adopted = &credentials{principal, f.o.Authorization(r)}
+	s.trace.principal = principal // nobody else comes back to it
 	return true
 }
 

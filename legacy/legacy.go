@@ -276,6 +276,11 @@ func (f *Front) vacate(s *session) {
 func (f *Front) retire(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.hide(s)
+}
+
+// hide is retire for who holds mu.
+func (f *Front) hide(s *session) {
 	s.retired = true
 	delete(f.cursors, s.cursor)
 	s.cursor = ""

@@ -76,7 +76,7 @@ func (f *Front) named(r *http.Request, principal string) *session {
 		return nil
 	}
 	s := f.cursors[id]
-	if s == nil || s.principal != principal || s.ctx.Err() != nil {
+	if s == nil || s.owner() != principal || s.ctx.Err() != nil {
 		return nil
 	}
 	return s
@@ -110,18 +110,15 @@ func (f *Front) unlose(s *session) {
 // await lets s, whose stream st ends for that reason, wait for another one. It reports false when s ends with it: nobody is
 // re-attached, there has been no conversation, or it is to end anyway.
 func (f *Front) await(s *session, st *stream, reason error) bool {
-	if reason == nil || !f.reattaches(s.principal) || s.core.Fresh() {
-		return false
-	}
-	if f.winding.Load() != nil && !f.stays(s) {
-		return false // its client comes back to something else
-	}
+	may := reason != nil && f.reattaches(s.principal) && !s.core.Fresh() &&
+		(f.winding.Load() == nil || f.stays(s)) // else its client comes back to something else
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s.stream.Load() != st {
 		return true // another one has it already
 	}
-	if s.ctx.Err() != nil || f.isDraining() {
+	if !may || s.ctx.Err() != nil || f.isDraining() {
+		f.hide(s) // before mu is free: what is about to be closed is given to nobody
 		return false
 	}
 	s.stream.Store(nil)
@@ -150,7 +147,8 @@ func (f *Front) watch(s *session, found chan struct{}) {
 	f.mu.Lock()
 	back := s.found != found
 	if !back {
-		s.retired, s.found = true, nil
+		s.found = nil
+		f.hide(s)
 		f.unlose(s)
 	}
 	f.mu.Unlock()

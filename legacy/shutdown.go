@@ -120,7 +120,7 @@ func (f *Front) endStreams(ctx context.Context) {
 func (f *Front) all() []*session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*session, 0, f.count)
+	all := make([]*session, 0, len(f.sessions))
 	for id, s := range f.sessions {
 		if id == s.id {
 			all = append(all, s)

@@ -56,6 +56,9 @@ type Opening struct {
 var errNoPlot = &refusal{status: http.StatusServiceUnavailable, header: [2]string{"Retry-After", retryAfter}, bound: "max_tombstones",
 	err: negotiate.Refused(jsonrpc.CodeInternal, negotiate.ReasonTooManySessions, "too many sessions; try again later")}
 
+// errTooLate is for what comes too late to be answered.
+var errTooLate = &refusal{status: http.StatusNotFound, err: negotiate.Refused(jsonrpc.CodeInvalidRequest, negotiate.ReasonUnknownSession, "the stream has ended")}
+
 // bury takes in a stream with s, a tombstone. The caller holds mu.
 func (f *Front) bury(st *stream, s *session) (_ *session, back bool, refused *refusal) {
 	switch {
@@ -76,6 +79,8 @@ func (f *Front) raise(s *session) *refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case s.retired:
+		return errTooLate // its stream ended while the message was on its way
 	case !s.tombstone.Load():
 		return nil
 	case f.count >= f.o.MaxSessions:

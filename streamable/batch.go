@@ -187,10 +187,14 @@ func (b *batch) waiting() bool {
 	return b.pending > 0 && b.stream == nil
 }
 
+// leave is the end of the exchange when its client has gone. A stream that began meanwhile goes on without it.
 func (b *batch) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true
+	if b.stream != nil {
+		b.stream.detach(b.c)
+	}
 }
 
 // open begins the stream.

@@ -46,14 +46,12 @@ func (f *Front) sweep() {
 // expire ends s if it has been idle for too long and reports whether it has ended.
 func (s *session) expire(now time.Time) bool {
 	s.mu.Lock()
-	idle := s.open == 0 && now.Sub(s.used) >= s.f.o.IdleTimeout
 	closed := s.closed
+	idle := !closed && s.open == 0 && now.Sub(s.used) >= s.f.o.IdleTimeout && s.core.Busy() == 0
+	s.closed = closed || idle // from here on nobody finds it
 	s.mu.Unlock()
-	if closed {
-		return true
-	}
-	if !idle || s.core.Busy() > 0 {
-		return false
+	if !idle {
+		return closed
 	}
 	s.f.o.Logger.Info("session ended, idle", "session", s.core.Describe())
 	s.end(nil)

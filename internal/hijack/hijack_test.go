@@ -394,6 +394,39 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// A deadline that was set before the stream began counts for it, as with net/http.
+func TestDeadlineBeforeTheStream(t *testing.T) {
+	for name, set := range map[string]func(*http.ResponseController, time.Time) error{
+		"write": (*http.ResponseController).SetWriteDeadline,
+		"read":  (*http.ResponseController).SetReadDeadline,
+	} {
+		t.Run(name, func(t *testing.T) {
+			over := make(chan error, 1)
+			_, srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := set(http.NewResponseController(w), time.Unix(1, 0)); err != nil {
+					t.Error(err)
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.WriteHeader(http.StatusOK)
+				if name == "read" { // which is how it is noticed that a client has gone
+					<-r.Context().Done()
+					over <- r.Context().Err()
+					return
+				}
+				_, err := w.Write(make([]byte, 1<<20))
+				over <- err
+			}), nil)
+			c := dial(t, srv, get...)
+			if err := await(t, "the end of the stream", over); err == nil {
+				t.Error("the write succeeded")
+			}
+			if b, _ := io.ReadAll(c); name == "write" && bytes.HasSuffix(b, []byte("0\r\n\r\n")) {
+				t.Error("the stream has a proper end, though something is missing")
+			}
+		})
+	}
+}
+
 // SetWriteDeadline comes from other goroutines, at any time.
 func TestDeadlineFromOutside(t *testing.T) {
 	var wg sync.WaitGroup

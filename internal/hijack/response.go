@@ -28,7 +28,8 @@ type response struct {
 	mu    sync.Mutex
 	w     http.ResponseWriter // of net/http; nil once the connection was taken over
 	conn  net.Conn            // nil before that
-	limit time.Time           // of writes to conn; zero: none
+	limit time.Time           // of writes; zero: none
+	until time.Time           // of reads; likewise
 }
 
 func newResponse(s *Streams, w http.ResponseWriter, r *http.Request) *response {
@@ -98,6 +99,8 @@ func (x *response) take() bool {
 	}
 	x.mu.Lock()
 	x.w, x.conn = nil, conn
+	_ = conn.SetWriteDeadline(x.limit) // net/http has lifted both; it fails with the connection, as what follows will
+	_ = conn.SetReadDeadline(x.until)
 	x.mu.Unlock()
 	go attend(conn, buffered.Reader.Buffered() > 0, x.cancel, x.ended) // ends with the connection
 	close(x.left)
@@ -154,10 +157,10 @@ func (x *response) sent(err error) error {
 func (x *response) SetWriteDeadline(t time.Time) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.limit = t
 	if x.w != nil {
 		return http.NewResponseController(x.w).SetWriteDeadline(t)
 	}
-	x.limit = t
 	return x.conn.SetWriteDeadline(t)
 }
 
@@ -165,6 +168,7 @@ func (x *response) SetWriteDeadline(t time.Time) error {
 func (x *response) SetReadDeadline(t time.Time) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.until = t
 	if x.w != nil {
 		return http.NewResponseController(x.w).SetReadDeadline(t)
 	}

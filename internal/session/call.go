@@ -247,15 +247,25 @@ func (s *Session) newest(id string) *call {
 // Suspendable returns the outlet of the oldest call in flight during which a server may ask and whose outlet
 // can be used, or nil (translation.md 9: where a question goes that has no link and no standing stream).
 func (s *Session) Suspendable(usable func(Outlet) bool) Outlet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.inFlight {
-		switch c.method {
-		case "tools/call", "prompts/get", "resources/read":
-			if usable(c.reply) {
-				return c.reply
-			}
+	for _, reply := range s.interruptible() {
+		if usable(reply) {
+			return reply
 		}
 	}
 	return nil
+}
+
+// interruptible returns the outlets of the calls in flight during which a server may ask, oldest first. They may have locks of
+// their own, under which the session is asked: who uses them holds none of its.
+func (s *Session) interruptible() []Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var replies []Reply
+	for _, c := range s.inFlight {
+		switch c.method {
+		case "tools/call", "prompts/get", "resources/read":
+			replies = append(replies, c.reply)
+		}
+	}
+	return replies
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/session"
+	"github.com/mcp-dualstack/bridge/negotiate"
 )
 
 // A gate is a server that says what was handed to it and hands it on when told.
@@ -112,6 +113,27 @@ func TestOrderPastACancelledCall(t *testing.T) {
 		g.want(t, "a")
 		close(g.sent["a"])
 		g.want(t, "a", "c")
+	})
+}
+
+// Who is asked whether an outlet can be used has locks of its own, under which the session is asked elsewhere.
+func TestSuspendableHoldsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("tools/call")
+		s, _ := begun(t, g, nil)
+		var out outlet
+		request(t, s, "1", "tools/call", &out)
+		g.want(t, "tools/call")
+		asked := 0
+		got := s.Suspendable(func(o session.Outlet) bool {
+			asked++
+			return s.Busy() == 1 && s.Revision() != negotiate.None
+		})
+		if asked != 1 || got != session.Outlet(&out) {
+			t.Errorf("asked %d times, got %v", asked, got)
+		}
+		cancelID(t, s, "1")
+		synctest.Wait()
 	})
 }
 
