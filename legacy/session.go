@@ -120,8 +120,9 @@ func (s *session) hurry(d time.Duration) {
 func (s *session) close(cause error, out *writer) {
 	s.front.retire(s)
 	s.core.Close(cause)
-	if cause != nil && out != nil {
-		_, _ = out.queued(s) // who is not there any more does not read it
+	for more := cause != nil && out != nil; more; { // nothing new comes any more
+		wrote, err := out.queued(s) // who is not there any more does not read it
+		more = wrote && err == nil
 	}
 	s.out.close()
 	s.end(nil)

@@ -19,9 +19,10 @@ type writer struct {
 }
 
 const (
-	batchBytes   = 32 << 10 // of events that are written at once
-	smallBytes   = 1 << 10  // what a server buffers at least
-	maxKeptBytes = 64 << 10 // the largest buffer that is kept for other streams
+	batchBytes   = 32 << 10       // of events that are written at once
+	turnBytes    = 8 * batchBytes // of events that are written before the loop looks at everything else
+	smallBytes   = 1 << 10        // what a server buffers at least
+	maxKeptBytes = 64 << 10       // the largest buffer that is kept for other streams
 )
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -43,8 +44,9 @@ func (o *writer) begin(endpoint sse.Event) error {
 	return errors.Join(err, o.flush())
 }
 
-// queued writes the queued messages of s, many at a time, flushes when there are no more, and reports whether there were any. What may
-// not have been sent when a write fails is queued again, for the stream after this one.
+// queued writes the queued messages of s, many at a time, flushes, and reports whether there were any. Of a server that says as much
+// as the client reads it leaves some for the next time. What may not have been sent when a write fails is queued again, for the
+// stream after this one.
 func (o *writer) queued(s *session) (wrote bool, err error) {
 	defer func() {
 		if err != nil {
@@ -60,7 +62,7 @@ func (o *writer) queued(s *session) (wrote bool, err error) {
 	buf := buffers.Get().(*[]byte)
 	defer giveBuffer(buf)
 	b := (*buf)[:0]
-	for ; msg != nil; msg = s.out.pop() {
+	for written := 0; msg != nil; msg = s.out.pop() {
 		o.sent = append(o.sent, msg)
 		// Some readers never connect without an event name (clients.md 2).
 		b = sse.AppendEvent(b, sse.Event{Name: "message", Data: jsonrpc.OneLine(msg)})
@@ -71,7 +73,12 @@ func (o *writer) queued(s *session) (wrote bool, err error) {
 		if err := o.write(b); err != nil {
 			return true, err
 		}
+		written += len(b)
 		b = b[:0]
+		if written >= turnBytes {
+			s.out.wake()
+			break
+		}
 	}
 	if len(b) > 0 {
 		if err := o.write(b); err != nil {
