@@ -163,6 +163,7 @@ type Failure struct {
 	Reason     string        // a word of translation.md, for data.bridge.reason
 	Message    string        // public sentence; empty: the standard one of the reason
 	RetryAfter time.Duration // zero: not said
+	Answered   bool          // with ReasonBusy: the server said so itself, which may have carried the request out
 	Status     int           // with Challenge: the upstream's 401 or 403 and its WWW-Authenticate,
 	Challenge  string        // in pass-through mode only
 	Served     negotiate.Set // with ReasonEra: what clients may speak through this handler

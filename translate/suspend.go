@@ -258,9 +258,10 @@ func (s *suspendSession) withRoom(f func() (exchange.Response, error)) (exchange
 	return resp, err
 }
 
+// isBusy reports whether there was no room for a call. A server that answered so may have carried it out.
 func isBusy(err error) bool {
 	f, ok := errors.AsType[*exchange.Failure](err)
-	return ok && f.Reason == exchange.ReasonBusy
+	return ok && f.Reason == exchange.ReasonBusy && !f.Answered
 }
 
 func (s *suspendSession) once(ctx context.Context, a attempt, v *visit) (exchange.Response, error) {

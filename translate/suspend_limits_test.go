@@ -188,6 +188,27 @@ func TestFullPool(t *testing.T) {
 	})
 }
 
+// A server that says itself that it is busy may have carried the call out: it is not made again, and nobody makes room.
+func TestBusyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := false
+		up := newLegacy(t, func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			if busy {
+				return exchange.Response{}, &exchange.Failure{Reason: exchange.ReasonBusy, Answered: true}
+			}
+			elicits(ctx, back, "go?")
+			return text("ok")
+		})
+		d := newDesk(t, legacyHandler(t, up, nil))
+		first := d.round("tools/call", deploy)
+		time.Sleep(time.Minute)
+		busy = true
+		equal(t, "busy", d.show("tools/call", deploy), "failed: upstream_busy")
+		equal(t, "calls", len(up.params("tools/call")), 2)
+		equal(t, "the one that waited", textOf(d.show("tools/call", first.retry(deploy, `{"1.1":{"action":"accept"}}`))), "ok")
+	})
+}
+
 // The clock of an earlier round does not end a later one.
 func TestEachRoundHasItsTime(t *testing.T) {
 	limited(t, translate.SuspendOptions{}, "map[]", func(t *testing.T, _ *script, d *desk) {

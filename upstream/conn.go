@@ -148,14 +148,14 @@ func (c *conn) end(reason *exchange.Failure) {
 	}
 	c.ended = reason
 	byItself := reason.Reason == exchange.ReasonLost
+	if byItself {
+		close(c.lost) // before anybody hears of it: a call that is made again is not made here
+	}
 	for _, cl := range c.calls {
 		if !byItself && !cl.internal {
 			_ = c.out.force(cancelled(cl.id, "")) // the last word; the connection closes whether or not it fits
 		}
 		c.finish(cl, outcome{err: reason})
-	}
-	if byItself {
-		close(c.lost)
 	}
 	c.mu.Unlock()
 	c.cancel(reason)

@@ -60,8 +60,8 @@ func TestHealthOfAURL(t *testing.T) {
 func TestHealthInTime(t *testing.T) {
 	inWeb(t, nil, func(_ http.ResponseWriter, h *hit) { <-h.Context().Done() }, func(ctx context.Context, s *webStub, r *upstream.Remote) {
 		soon := errors.New("soon")
-		for range 3 {
-			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, soon)
+		for range 3 { // within the 3 s that a probe has for its first question
+			ctx, cancel := context.WithTimeoutCause(ctx, 900*time.Millisecond, soon)
 			if err := r.Health(ctx); !errors.Is(err, soon) {
 				t.Errorf("got %v, want the cause of ctx", err)
 			}

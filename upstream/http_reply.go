@@ -62,12 +62,15 @@ type events struct {
 	lastID string        // of the last event that had one; empty: the stream cannot be resumed
 	retry  time.Duration // 0: the server has not said
 	count  int           // of events, those without data included
+	last   []byte        // data of the last event that had an id; nil: none
+	again  bool          // the next event may be the last one once more
 }
 
 // read yields the data of each message event, nil for one over the limit, until the stream ends or yield returns
 // false, for which the error is nil; it is upstream_invalid for an event without end. Events without data, which prime a stream (2025-11-25 transports, Sending
 // Messages to the Server), only leave their id.
 func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) error {
+	e.again = e.last != nil && e.lastID != ""
 	gate := &floodgate{r: body, most: mostOf(max)}
 	r := sse.NewReader(gate, max)
 	for {
@@ -80,8 +83,16 @@ func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) err
 			return &transportError{err: fmt.Errorf("stream of events: %w", err)}
 		}
 		e.count++
+		repeated := e.again && err == nil && ev.HasID && ev.ID == e.lastID && bytes.Equal(ev.Data, e.last)
+		e.again = false
+		if repeated { // the server counts from the event that it was told, not from the next (translation.md 14.5)
+			continue
+		}
 		if ev.HasID {
-			e.lastID = ev.ID
+			e.lastID, e.last = ev.ID, nil
+			if len(ev.Data) <= maxRepeated {
+				e.last = append([]byte{}, ev.Data...)
+			}
 		}
 		if ev.Retry > 0 {
 			e.retry = ev.Retry
@@ -100,6 +111,9 @@ func (e *events) read(body io.Reader, max int, yield func(data []byte) bool) err
 		}
 	}
 }
+
+// maxRepeated is the largest event that is recognised when it comes again.
+const maxRepeated = 4 << 10
 
 // drainFor bounds how long a response that has said everything is read to its end, so that its connection can be used
 // again.

@@ -28,7 +28,7 @@ func (l *leg) statusFailure(resp *http.Response) *exchange.Failure {
 			}
 		}
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
-		f.Reason, f.RetryAfter = exchange.ReasonBusy, retryAfter(resp.Header.Get("Retry-After"))
+		f.Reason, f.RetryAfter, f.Answered = exchange.ReasonBusy, retryAfter(resp.Header.Get("Retry-After")), true
 	case resp.StatusCode/100 == 2:
 		f.Reason = exchange.ReasonInvalid
 	default:

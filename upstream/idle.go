@@ -134,7 +134,7 @@ type parter interface {
 }
 
 func (m *member) close() {
-	if s, ok := m.sess.(parter); ok && m.heard {
+	if s, ok := m.sess.(parter); ok && m.heard.Load() {
 		s.part()
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -21,8 +22,8 @@ type member struct {
 	sess exchange.Session
 	done <-chan struct{} // nil: it cannot end by itself
 
-	since time.Time // idle since; the mutex of the pool guards it
-	heard bool      // it ends after a call that went well; set by who has it
+	since time.Time   // idle since; the mutex of the pool guards it
+	heard atomic.Bool // it ends after a call that went well
 
 	mu    sync.Mutex
 	used  bool                     // has served a call
@@ -51,7 +52,7 @@ type settler interface {
 // to that call comes in time (translation.md 7.3.6).
 func (p *pool) finish(m *member, err error) {
 	if m.key.single() {
-		m.heard = err == nil
+		m.heard.Store(err == nil)
 		p.put(m, false)
 		return
 	}

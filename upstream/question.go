@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -98,6 +99,11 @@ func (l *questions) forget(q *question) (withdrawn bool) {
 	l.count--
 	if l.byID[q.id] == q {
 		delete(l.byID, q.id)
+	}
+	if q.call != nil {
+		if i := slices.Index(q.call.asked, q); i >= 0 {
+			q.call.asked = slices.Delete(q.call.asked, i, i+1)
+		}
 	}
 	return q.withdrawn
 }

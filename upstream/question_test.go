@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -45,4 +46,27 @@ func TestQuestionIsAddressedAsItArrives(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnsweredQuestionsAreForgotten: a call may ask for ever without anything being kept of what was answered.
+func TestAnsweredQuestionsAreForgotten(t *testing.T) {
+	var open questions
+	cl := newCall(t.Context(), exchange.Request{Method: "tools/call"}, &exchangetest.Peer{})
+	for id := range 3 {
+		m, err := jsonrpc.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := newQuestion(t.Context(), &m, nil, cl)
+		open.add(q)
+		if id == 0 {
+			continue // it stays open
+		}
+		open.forget(q)
+		q.cancel(nil)
+	}
+	if len(cl.asked) != 1 || cl.asked[0].id != "0" || open.count != 1 {
+		t.Errorf("the call keeps %d questions and the connection %d, want the open one", len(cl.asked), open.count)
+	}
+	cl.asked[0].cancel(nil)
 }

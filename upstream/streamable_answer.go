@@ -40,8 +40,8 @@ func (s *streamSession) single(p *post, resp *http.Response) error {
 		s.lose() // first: whoever makes the call again must not find this session
 		s.settle(p.id, outcome{err: exchange.Fail(exchange.ReasonSessionLost, errForgotten)})
 		return nil
-	case resp.StatusCode == http.StatusAccepted && s.hears():
-		return nil // some servers answer on the standing stream
+	case resp.StatusCode == http.StatusAccepted && s.awaitElsewhere(p):
+		return nil
 	}
 	failure := s.l.statusFailure(resp)
 	if loose != nil && failure.Reason != exchange.ReasonAuth && failure.Reason != exchange.ReasonBusy {
@@ -69,9 +69,11 @@ func (s *streamSession) hasID() bool {
 	return s.id != ""
 }
 
-func (s *streamSession) hears() bool {
+// awaitElsewhere lets a call wait for its answer on the standing stream, as some servers have it. It reports false if there is none.
+func (s *streamSession) awaitElsewhere(p *post) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p.elsewhere = s.listening
 	return s.listening
 }
 

@@ -23,6 +23,8 @@ type post struct {
 	answered atomic.Bool // the response has begun and is no refusal
 	began    func()      // the response has begun
 	told     sync.Once
+
+	elsewhere bool // its answer is to come on the standing stream; guarded by mu of the session
 }
 
 // overNow says that the server has answered the call or knows of its cancellation.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 )
@@ -15,6 +16,17 @@ func (s *streamSession) settle(id int64, a outcome) {
 	if p := s.calls[id]; p != nil {
 		s.finish(p, a)
 		p.overNow()
+	}
+}
+
+// settleElsewhere is settle for an answer that did not come with the response of its POST: that has nothing more to say.
+func (s *streamSession) settleElsewhere(id int64, a outcome) {
+	s.mu.Lock()
+	p := s.calls[id]
+	s.mu.Unlock()
+	s.settle(id, a)
+	if p != nil {
+		time.AfterFunc(drainFor, func() { p.abandon(nil) }) // the server may end it by itself
 	}
 }
 

@@ -22,6 +22,7 @@ func (s *streamSession) lose() {
 		return
 	}
 	s.ended = exchange.Fail(exchange.ReasonSessionLost, errForgotten) // of what is never sent
+	close(s.lost)                                                     // before anybody hears of it: a call that is made again is not made here
 	var refused []*post
 	for _, p := range s.calls {
 		if !p.answered.Load() {
@@ -31,7 +32,6 @@ func (s *streamSession) lose() {
 		s.finish(p, outcome{err: reason})
 		p.overNow()
 	}
-	close(s.lost)
 	s.wg.Go(func() { // bounded by refusalWait
 		defer s.cancel(reason)
 		s.awaitRefusals(refused)

@@ -36,8 +36,10 @@ func (s *streamSession) message(m *jsonrpc.Message, p *post) {
 func (s *streamSession) response(m *jsonrpc.Message, p *post) {
 	id, ok := ownID(m.ID)
 	switch {
-	case ok:
+	case ok && p != nil && p.id == id:
 		s.settle(id, outcomeOf(m))
+	case ok:
+		s.settleElsewhere(id, outcomeOf(m))
 	case m.ID == nil && p != nil:
 		s.settle(p.id, outcomeOf(m))
 	default:

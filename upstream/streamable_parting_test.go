@@ -112,3 +112,30 @@ func TestNewsAfterTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseWhileASessionParts: the bridge may be closed just as the call of a session that serves one ends (for -race).
+func TestCloseWhileASessionParts(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			s := &webStub{TB: t, answer: legacyStub("2025-11-25", func(w http.ResponseWriter, h *hit) {
+				time.Sleep(time.Second)
+				say(w, h, `{"content":[]}`)
+			})}
+			r, err := upstream.InProcess(s, &upstream.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := r.Open(t.Context(), modern("", `{"roots":{}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				_, _ = c.Call(t.Context(), exchange.Request{Method: "tools/call", Params: []byte(`{"name":"t"}`)}, &exchangetest.Peer{}) // whichever is first
+			})
+			time.Sleep(time.Second) // with the answer
+			_ = r.Close()
+			wg.Wait()
+		})
+	}
+}

@@ -1,10 +1,12 @@
 package upstream
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
+	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 )
 
@@ -42,6 +44,9 @@ func (s *streamSession) stand(first func(standingState)) {
 			_ = ev.read(resp.Body, s.o.MaxMessageBytes, s.heard)
 			_ = resp.Body.Close()
 			s.hear(false)
+			if ev.lastID == "" {
+				s.missed()
+			}
 			if ev.count > before || time.Since(began) >= steadyStream {
 				fails = 0
 			}
@@ -50,21 +55,56 @@ func (s *streamSession) stand(first func(standingState)) {
 			gone := resp.StatusCode == http.StatusNotFound
 			switch {
 			case resp.StatusCode == http.StatusMethodNotAllowed || gone && !s.hasID():
+				s.missed()
 				first(standingNone)
 				return
 			case gone && had:
 				s.lose()
 				return
 			case gone && fails > 0:
+				s.missed()
 				return // there is no such route; the session itself may be well
+			case refusesID(resp.StatusCode) && ev.lastID != "": // it has forgotten the event; from now on is better than never
+				s.missed()
+				ev.lastID = ""
 			}
 			first(standingRefused)
+		}
+		if fails == maxResumes {
+			s.missed()
 		}
 		if !s.standAgain(had, fails, &ev) {
 			return
 		}
 	}
 }
+
+// refusesID reports whether a server that refuses a stream with that status may have something against the event that the stream
+// was to begin after, and not against who asks or how often.
+func refusesID(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return false
+	}
+	return status/100 == 4
+}
+
+// missed fails the calls whose answers were to come on the standing stream: it cannot be resumed.
+func (s *streamSession) missed() {
+	s.mu.Lock()
+	var lost []*post
+	for _, p := range s.calls {
+		if p.elsewhere {
+			lost = append(lost, p)
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range lost {
+		s.fail(p, exchange.Fail(exchange.ReasonStreamLost, errStandingLost))
+	}
+}
+
+var errStandingLost = errors.New("the standing stream, on which the answer was to come, has ended")
 
 // standAgain waits until the stream is to be asked for again. It returns false when the session has ended.
 func (s *streamSession) standAgain(had bool, fails int, ev *events) bool {
