@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,40 @@ func TestBodyTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A body that begins to come when the front has nothing left to carry out holds nothing up either.
+func TestBodyAfterShutdown(t *testing.T) {
+	inBubble(t, &script{}, streamable.Options{BodyTimeout: time.Hour}, func(t *testing.T, b *bed) {
+		var wg sync.WaitGroup
+		wg.Go(func() { // an exchange that nothing can interrupt
+			r := httptest.NewRequest(http.MethodPost, "/mcp", lateReader(time.Minute))
+			r.Header.Set("Content-Type", "application/json")
+			b.front.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		synctest.Wait()
+		begun := time.Now()
+		wg.Go(func() {
+			if err := b.front.Shutdown(t.Context()); err != nil || time.Since(begun) != time.Minute {
+				t.Errorf("Shutdown: %v after %v, want nil after a minute", err, time.Since(begun))
+			}
+		})
+		synctest.Wait()
+		conn, err := b.http.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != 503 || time.Since(begun) != 0 {
+			t.Errorf("got %d after %v, want 503 at once", resp.StatusCode, time.Since(begun))
+		}
+		wg.Wait()
+	})
 }
 
 // What came when the time was over is not carried out, all of it or not, and whether or not its reading could be cut short.

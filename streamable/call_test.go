@@ -192,6 +192,29 @@ func TestQuestionOfACall(t *testing.T) {
 	})
 }
 
+// A question that belongs to no call goes on the stream of one where there is no other, and so does what takes it back.
+func TestQuestionIsTakenBackWhereItWent(t *testing.T) {
+	inBubble(t, &script{call: wait}, streamable.Options{}, func(t *testing.T, b *bed) {
+		s := b.session("2025-06-18")
+		l := b.open(http.MethodPost, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, s)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := make(chan error, 1)
+		go func() {
+			_, err := b.script.last().Back.Call(ctx, exchange.Request{Method: "roots/list"})
+			asked <- err
+		}()
+		want(t, "question", l.event(), message("TAG.2.1", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+		cancel()
+		want(t, "taken back", l.event(), message("TAG.2.2", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+		if err := <-asked; !errors.Is(err, context.Canceled) {
+			t.Errorf("the server got %v", err)
+		}
+		l.stop()
+		b.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, s)
+	})
+}
+
 // R16.
 func TestBatch(t *testing.T) {
 	const three = `[{"jsonrpc":"2.0","id":1,"method":"ping"}, {"jsonrpc":"2.0","id":"2","method":"tools/list"}, {"jsonrpc":"2.0","method":"notifications/x"}]`

@@ -107,6 +107,9 @@ func (c *carrier) reading() {
 	c.mu.Lock()
 	c.body = true
 	c.mu.Unlock()
+	if c.f.deaf.Load() {
+		c.interrupt()
+	}
 	c.f.bodies.AddFunc(&c.slow, time.Now().Add(c.f.o.BodyTimeout), c.interrupt)
 }
 

@@ -93,10 +93,11 @@ func (f *Front) endIdle(ctx context.Context) {
 	pulse.Spread(ctx, ends)
 }
 
-// interrupt ends the reading of bodies.
+// interrupt ends the reading of bodies, those that come later included.
 func (f *Front) interrupt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.deaf.Store(true)
 	for c := range f.carriers {
 		c.interrupt()
 	}

@@ -44,8 +44,14 @@ func (d *standing) init(s *session) {
 	d.opened = make(chan struct{})
 }
 
-// Notify puts the notification on the GET stream, or keeps it for the next one.
+// Notify puts the notification on the GET stream, or keeps it for the next one. That a question is taken back goes where the question
+// went.
 func (d *standing) Notify(method string, msg []byte) error {
+	if method == "notifications/cancelled" && !d.stream.connected() {
+		if out := d.suspendable(); out != nil { // where Ask puts questions
+			return out.Notify(method, msg)
+		}
+	}
 	d.stream.room(len(msg))
 	sp := d.notify(method, msg)
 	d.stream.settle(sp)

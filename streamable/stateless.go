@@ -92,6 +92,12 @@ func (x *stateless) perform(ctx context.Context, cancel context.CancelCauseFunc)
 		x.f.clock.AddFunc(&late, time.Now().Add(min(lateChoice, x.f.o.KeepAlive)), x.c.assist)
 		defer late.Remove()
 	}
+	defer func() {
+		if !x.st.isOver() { // a panic, on its way to net/http: nobody writes for a handler that has returned
+			x.st.Finish(nil)
+			x.c.alone()
+		}
+	}()
 	x.run(ctx)
 	if !x.c.alone() {
 		return

@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -248,6 +249,37 @@ func TestDisconnectCancelsAStatelessCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is behind the front may panic: nobody writes for a handler that has returned, and others are served.
+func TestStatelessPanic(t *testing.T) {
+	inBubble(t, &script{server: modernServer}, streamable.Options{}, func(t *testing.T, b *bed) {
+		b.script.call = func(ctx context.Context, _ exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			for range 100 {
+				_ = back.Notify(ctx, note("notifications/message", `{"level":"info","data":1}`))
+			}
+			panic(http.ErrAbortHandler)
+		}
+		body, headers := modern("1", "tools/list", "")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.http.URL+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range append(headers, "Content-Type: application/json", "Accept: "+both) {
+			name, value, _ := strings.Cut(h, ": ")
+			req.Header.Set(name, value)
+		}
+		resp, err := b.http.Client().Do(req)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		if err == nil {
+			t.Error("the response has a proper end")
+		}
+		b.script.call = nil
+		want(t, "body", b.postModern("2", "tools/list", "").body, `{"jsonrpc":"2.0","id":2,"result":{"method":"tools/list"}}`)
+	})
 }
 
 func TestStatelessClientCannotBeAsked(t *testing.T) {

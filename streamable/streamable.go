@@ -10,6 +10,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -31,6 +32,8 @@ type Front struct {
 	bodies *pulse.Clock // of those being read
 
 	servers core.Ends // that have gone
+
+	deaf atomic.Bool // bodies are not read any more
 
 	mu         sync.Mutex
 	draining   bool
