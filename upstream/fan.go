@@ -52,7 +52,7 @@ func (s *pooled) stopWatching() {
 	s.p.mu.Unlock()
 	s.mu.Lock()
 	uris := s.uris
-	s.uris = nil
+	s.uris, s.left = nil, true
 	s.mu.Unlock()
 	if len(uris) == 0 || !s.p.spawn(func() { s.unsubscribeAll(uris) }) { // bounded by unsubscribeTime
 		s.p.leave(s.watch)

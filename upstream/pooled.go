@@ -27,6 +27,7 @@ type pooled struct {
 	mu    sync.Mutex
 	level int                 // of the log messages that the client wants; 0: none
 	uris  map[string]struct{} // that it subscribed to
+	left  bool                // it has stopped watching
 }
 
 // session opens a session of the pool. Without a standing stream it costs nothing once a handshake has

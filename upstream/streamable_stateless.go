@@ -60,6 +60,7 @@ func (m *stateless) call(ctx context.Context, auth string, req exchange.Request,
 			return resp, nil
 		}
 		repaired = true
+		req.Sent = nil // it has been called: the refusal is an answer
 	}
 }
 

@@ -132,7 +132,11 @@ func TestHeaderRepair(t *testing.T) {
 				if _, err := sess.Call(ctx, exchange.Request{Method: "tools/list"}, nil); err != nil {
 					t.Fatal(err)
 				}
-				resp, err := sess.Call(ctx, modernCall("t", `{"a":"v"}`), nil)
+				req, sent := modernCall("t", `{"a":"v"}`), 0
+				req.Sent = func() { sent++ }
+				resp, err := sess.Call(ctx, req, nil)
+				time.Sleep(time.Second)
+				equal(t, "times that the caller was told that it is sent", sent, 1)
 				f, _ := errors.AsType[*exchange.Failure](err)
 				if (f != nil) != (test.reason != "") || f != nil && f.Reason != test.reason || f == nil && string(resp.Result) != `{"ok":1}` {
 					t.Errorf("got %s, %v; want reason %q", resp.Result, err, test.reason)

@@ -66,13 +66,37 @@ func (s *pooled) subscribe(ctx context.Context, uri string, req exchange.Request
 		}
 	}
 	sh.topics[uri]++
+	if !s.hold(uri) {
+		s.dropLate(uri)
+	}
+	return resp, nil
+}
+
+// hold notes a subscription. It reports false when the client has gone meanwhile: nobody would end it.
+func (s *pooled) hold(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.left {
+		return false
+	}
 	if s.uris == nil {
 		s.uris = make(map[string]struct{})
 	}
 	s.uris[uri] = struct{}{}
-	return resp, nil
+	return true
+}
+
+// dropLate ends a subscription that the client did not wait for. It needs the turn.
+func (s *pooled) dropLate(uri string) {
+	ctx, cancel := context.WithTimeout(s.p.ctx, unsubscribeTime)
+	defer cancel()
+	if _, err := s.watch.drop(ctx, uri, unsubscribeRequest(uri)); err != nil {
+		s.p.o.Logger.Debug("unsubscribe for a client that has gone", "err", err)
+	}
+}
+
+func unsubscribeRequest(uri string) exchange.Request {
+	return exchange.Request{Method: methodUnsubscribe, Params: jsonrpc.Set(nil, jsonrpc.Quote(uri), "uri")}
 }
 
 // unsubscribe needs the turn.
@@ -130,8 +154,7 @@ func (s *pooled) unsubscribeAll(uris map[string]struct{}) {
 	}
 	defer done()
 	for uri := range uris {
-		req := exchange.Request{Method: methodUnsubscribe, Params: jsonrpc.Set(nil, jsonrpc.Quote(uri), "uri")}
-		if _, err := s.watch.drop(ctx, uri, req); err != nil {
+		if _, err := s.watch.drop(ctx, uri, unsubscribeRequest(uri)); err != nil {
 			s.p.o.Logger.Debug("unsubscribe for a client that has gone", "err", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/exchange/exchangetest"
+	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
 	"github.com/mcp-dualstack/bridge/negotiate"
 	"github.com/mcp-dualstack/bridge/upstream"
 )
@@ -208,4 +209,25 @@ func TestTranslatedOpenOfASupposedDualEraServer(t *testing.T) {
 		}
 		equal(t, "revision", s.Server().Revision, negotiate.Rev20260728)
 	})
+}
+
+// A client that leaves while it subscribes leaves nothing behind, whichever is first.
+func TestLeaveWhileSubscribing(t *testing.T) {
+	slowly := func(w *wire, _ int, m *jsonrpc.Message) {
+		time.Sleep(time.Second)
+		w.say(string(jsonrpc.AppendResult(nil, m.ID, nil)))
+	}
+	for range 50 {
+		inStub(t, upstream.Options{MaxSubscriptions: 1}, slowly, func(s *stub) {
+			first := s.client(watching("a", &exchangetest.Peer{}))
+			stays := s.client(watching("a", &exchangetest.Peer{}))
+			p := call(first, "resources/subscribe", `{"uri":"x:/a"}`, nil)
+			time.Sleep(time.Second) // the answer comes now
+			_ = first.Close()
+			<-p.done
+			time.Sleep(5 * time.Second) // for the server to be told
+			got, err := call(stays, "resources/subscribe", `{"uri":"x:/b"}`, nil).wait()
+			equal(t, "there is room for another", got+reason(err), "{}")
+		})
+	}
 }
