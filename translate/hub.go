@@ -53,9 +53,9 @@ type member struct {
 
 	// Guarded by mu of the hub.
 
-	acking bool               // it is being told that it is subscribed
-	ready  bool               // it has been
-	missed []exchange.Request // what came in between
+	ready  bool               // it has been told that it is subscribed
+	missed []exchange.Request // what came before that, the latest of each kind and URI
+	at     map[string]int     // place in missed, by method and URI; nil: there is nothing
 }
 
 // listen is a subscriptions/listen of c's with a server of those ServerCapabilities, through the hub. It lasts until ctx or the
@@ -177,7 +177,7 @@ func (b *hub) cover(m *member) (needs []*feed) {
 	for uri := range m.uris {
 		f := b.uris[uri]
 		switch {
-		case f == nil:
+		case f == nil || f.refused(uri):
 			missing = append(missing, uri)
 		case !seen[f]:
 			seen[f] = true
@@ -216,13 +216,12 @@ func (b *hub) acknowledge(ctx context.Context, m *member, feeds []*feed) {
 	if honoured == nil {
 		honoured = []byte("{}")
 	}
-	m.acking = true
 	b.mu.Unlock()
 	_ = m.back.Notify(ctx, exchange.Request{Method: noteAcknowledged, Params: jsonrpc.Set(nil, honoured, "notifications")}) // the front says what it drops
 	b.mu.Lock()
 	m.ready = true
-	missed := m.missed
-	m.missed = nil
+	missed := slices.DeleteFunc(m.missed, func(n exchange.Request) bool { return !m.hears(n.Method, uriOf(n)) })
+	m.missed, m.at = nil, nil
 	b.mu.Unlock()
 	for _, note := range missed {
 		_ = m.back.Notify(ctx, note)
@@ -241,7 +240,7 @@ func (b *hub) deliver(note exchange.Request) {
 	if isEmpty(jsonrpc.Get(note.Params, "_meta")) {
 		note.Params = jsonrpc.Delete(note.Params, "_meta")
 	}
-	uri, _ := jsonrpc.String(jsonrpc.Get(note.Params, "uri"))
+	uri := uriOf(note)
 	var to []exchange.Peer
 	b.mu.Lock()
 	for m := range b.members {
@@ -249,14 +248,37 @@ func (b *hub) deliver(note exchange.Request) {
 		case !m.hears(note.Method, uri):
 		case m.ready:
 			to = append(to, m.back)
-		case m.acking:
-			m.missed = append(m.missed, note)
+		default:
+			m.miss(note, uri)
 		}
 	}
 	b.mu.Unlock()
 	for _, peer := range to {
 		_ = peer.Notify(b.ctx, note)
 	}
+}
+
+// miss keeps a change for when m has been told that it is subscribed. A server may say it right behind its acknowledgement.
+func (m *member) miss(note exchange.Request, uri string) {
+	key := note.Method + " " + uri
+	if i, has := m.at[key]; has {
+		m.missed[i] = note
+		return
+	}
+	if len(m.missed) >= maxUpdates {
+		return
+	}
+	if m.at == nil {
+		m.at = make(map[string]int)
+	}
+	m.at[key] = len(m.missed)
+	m.missed = append(m.missed, note)
+}
+
+// uriOf returns the URI that a note is about, empty if it is about none.
+func uriOf(note exchange.Request) string {
+	uri, _ := jsonrpc.String(jsonrpc.Get(note.Params, "uri"))
+	return uri
 }
 
 func (m *member) hears(method, uri string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
 	"github.com/mcp-dualstack/bridge/internal/jsonrpc"
@@ -18,6 +19,7 @@ type feed struct {
 	acked    chan struct{} // closed when honoured and uris are set
 	honoured []byte        // raw SubscriptionFilter
 	uris     []string      // of honoured, sorted
+	at       time.Time     // when it was closed
 
 	ended chan struct{} // closed when resp and err are set
 	resp  exchange.Response
@@ -90,6 +92,19 @@ func (b *hub) end(f *feed) {
 	}
 }
 
+// refused reports whether the server did not honour a URI that it was asked for some time ago. What does not exist yet may later.
+func (f *feed) refused(uri string) bool {
+	select {
+	case <-f.acked:
+		return !f.honours(uri) && time.Since(f.at) >= refusalHolds
+	default:
+		return false
+	}
+}
+
+// refusalHolds is how long a URI is not asked for again: a further listen with the server lasts as long as the hub.
+const refusalHolds = time.Minute
+
 // honours reports whether the server tells of changes to uri. It is for acknowledged feeds.
 func (f *feed) honours(uri string) bool {
 	_, ok := slices.BinarySearch(f.uris, uri)
@@ -111,6 +126,7 @@ func (f *feed) Notify(_ context.Context, note exchange.Request) error {
 	f.once.Do(func() {
 		f.honoured = jsonrpc.Get(note.Params, "notifications")
 		f.uris = honouredURIs(f.honoured)
+		f.at = time.Now()
 		close(f.acked)
 	})
 	return nil

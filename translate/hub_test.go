@@ -141,3 +141,58 @@ func TestFeedsAreBounded(t *testing.T) {
 		equal(t, "listens", len(w.listening()), 0)
 	})
 }
+
+// TestChangeBehindTheAcknowledgement: a server may report a change in the same breath as its acknowledgement; it is told after the
+// client's own acknowledgement, if that names it.
+func TestChangeBehindTheAcknowledgement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, func(ctx context.Context, req exchange.Request, back exchange.Peer) (exchange.Response, error) {
+			if req.Method != "subscriptions/listen" {
+				return elsewhere(ctx, req)
+			}
+			for _, note := range [][2]string{
+				{"notifications/subscriptions/acknowledged", `{` + subID + `,"notifications":{"resourceSubscriptions":["db://a"]}}`},
+				{"notifications/resources/updated", updated("db://a")},
+				{"notifications/resources/updated", updated("db://refused")},
+			} {
+				_ = back.Notify(ctx, exchange.Request{Method: note[0], Params: []byte(note[1])})
+			}
+			<-ctx.Done()
+			return exchange.Response{}, context.Cause(ctx)
+		})
+		l := subscribe(t, modern(s), `{"resourceSubscriptions":["db://a","db://refused"]}`)
+		equal(t, "told", strings.Join(told(&l.peer), "\n"),
+			ackd+`{"notifications":{"resourceSubscriptions":["db://a"]}}`+"\n"+`notifications/resources/updated {"uri":"db://a"}`)
+		l.stop()
+	})
+}
+
+// TestRefusedURIIsAskedForAgain: what a server did not know once may come into being, as long as anybody listens to anything; it is
+// not asked for at each listen.
+func TestRefusedURIIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known := false
+		w := &tower{honour: func(filter []byte) (string, bool) {
+			if !known && strings.Contains(string(filter), "db://new") {
+				return `{}`, true
+			}
+			return string(filter), true
+		}}
+		h := modern(newScript(t, w.serve))
+		first := subscribe(t, h, `{"resourceSubscriptions":["db://new"]}`)
+		known = true
+		soon := subscribe(t, h, `{"resourceSubscriptions":["db://new"]}`)
+		time.Sleep(time.Minute)
+		later := subscribe(t, h, `{"resourceSubscriptions":["db://new"]}`)
+		for i, l := range []*listener{first, soon, later} {
+			want := ackd + `{"notifications":{}}`
+			if i == 2 {
+				want = ackd + `{"notifications":{"resourceSubscriptions":["db://new"]}}`
+			}
+			equal(t, fmt.Sprint("listen ", i), strings.Join(told(&l.peer), "\n"), want)
+		}
+		for _, l := range []*listener{first, soon, later} {
+			l.stop()
+		}
+	})
+}

@@ -16,7 +16,7 @@ const methodListen = "subscriptions/listen"
 type listener struct {
 	back  exchange.Peer
 	lists []bool              // of listKinds, honoured; fixed before the listener hears anything
-	uris  map[string]struct{} // honoured; likewise
+	uris  map[string]struct{} // honoured; changed by the goroutine of the listen only, under mu
 
 	wake chan struct{} // has one element when there is something to tell
 
@@ -110,6 +110,18 @@ func (l *listener) honoured(asked []string) []byte {
 	return jsonrpc.Set(nil, filter, "notifications")
 }
 
+func (l *listener) want(uri string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.uris[uri] = struct{}{}
+}
+
+func (l *listener) unwant(uri string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.uris, uri)
+}
+
 // hear keeps a change that the client wants to know of. A list change replaces one of its kind that has not been
 // told, an update one of its URI: both say only that something is not what it was.
 func (l *listener) hear(note exchange.Request) {
@@ -153,7 +165,11 @@ func (l *listener) take() []exchange.Request {
 			l.changed[i] = nil
 		}
 	}
-	notes = append(notes, l.updated...)
+	for _, n := range l.updated {
+		if concerns(uriOf(n), l.uris) { // else it came before the server had refused
+			notes = append(notes, n)
+		}
+	}
 	l.updated = nil
 	clear(l.at)
 	return notes

@@ -22,8 +22,10 @@ type publisher struct {
 	*script
 	mu      sync.Mutex
 	watches []*publisherSession
-	log     []string // subscribe and unsubscribe, with the number of the session
-	refuses string   // URI
+	log     []string                 // subscribe and unsubscribe, with the number of the session
+	refuses string                   // URI
+	hangs   map[string]chan struct{} // by method: answered when it is closed
+	eager   bool                     // a subscription is answered by an update first
 	opens   func(n int) error
 }
 
@@ -63,8 +65,14 @@ func (s *publisherSession) Call(ctx context.Context, req exchange.Request, back 
 	uri, _ := jsonrpc.String(jsonrpc.Get(req.Params, "uri"))
 	s.p.mu.Lock()
 	s.p.log = append(s.p.log, fmt.Sprintf("%d %s %s", s.n, strings.TrimPrefix(req.Method, "resources/"), uri))
-	refused := uri == s.p.refuses
+	refused, hangs, eager := uri == s.p.refuses, s.p.hangs[req.Method], s.p.eager
 	s.p.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+	if eager && req.Method == "resources/subscribe" {
+		s.p.say("notifications/resources/updated", string(req.Params))
+	}
 	if refused {
 		return exchange.Response{Error: jsonrpc.Errorf(-32602, "no")}, nil
 	}
@@ -347,4 +355,46 @@ func TestUnsolicitedRoots(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSubscribeBehindUnsubscribe: who asks for a URI while the server is being told that nobody wants it any more is subscribed
+// after that.
+func TestSubscribeBehindUnsubscribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan struct{})
+		p := newPublisher(t)
+		p.hangs = map[string]chan struct{}{"resources/unsubscribe": told}
+		h := legacyHandler(t, p, nil)
+		keeps := listen(t, h, "alice", `{"resourceSubscriptions":["db://b"]}`) // the watch stays
+		first := listen(t, h, "alice", `{"resourceSubscriptions":["db://a"]}`)
+		first.leave()
+		synctest.Wait()
+		next := listen(t, h, "alice", `{"resourceSubscriptions":["db://a"]}`)
+		equal(t, "while it hangs", p.logged(), "1 subscribe db://b, 1 subscribe db://a, 1 unsubscribe db://a")
+		equal(t, "acknowledged", len(next.back.Notes()), 0)
+		gone := listen(t, h, "alice", `{"resourceSubscriptions":["db://a"]}`) // who does not wait for its turn takes nothing away
+		gone.leave()
+		close(told)
+		synctest.Wait()
+		equal(t, "after it", p.logged(), "1 subscribe db://b, 1 subscribe db://a, 1 unsubscribe db://a, 1 subscribe db://a")
+		p.say("notifications/resources/updated", `{"uri":"db://a"}`)
+		time.Sleep(time.Second)
+		equal(t, "heard", next.heard(), `notifications/resources/updated {"uri":"db://a"}`)
+		next.leave()
+		keeps.leave()
+		synctest.Wait()
+		equal(t, "in the end", strings.Count(p.logged(), "unsubscribe"), 3)
+	})
+}
+
+// TestEagerServer: a server may report a resource as soon as it is subscribed to.
+func TestEagerServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPublisher(t)
+		p.eager, p.refuses = true, "db://no"
+		s := listen(t, legacyHandler(t, p, nil), "alice", `{"resourceSubscriptions":["db://a","db://no"]}`)
+		time.Sleep(time.Second)
+		equal(t, "heard", s.heard(), `notifications/resources/updated {"uri":"db://a"}`)
+		s.leave()
+	})
 }

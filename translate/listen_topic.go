@@ -15,11 +15,11 @@ func (w *listenWatch) subscribe(ctx context.Context, uri string) (ok bool, err e
 	if err != nil {
 		return false, err
 	}
-	defer func() { <-t.turn }()
 	if w.ensure(ctx, t, uri) {
+		w.release(t, uri, 0)
 		return true, nil
 	}
-	w.drop(t, uri)
+	w.release(t, uri, 1)
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -40,22 +40,36 @@ func (w *listenWatch) take(ctx context.Context, uri string) (*topic, error) {
 	case t.turn <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		w.drop(t, uri)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.users--
+		w.tidy(t, uri)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// drop counts one user less and reports whether nobody is left.
-func (w *listenWatch) drop(t *topic, uri string) (last bool) {
+// release gives the turn back and counts so many users less.
+func (w *listenWatch) release(t *topic, uri string, users int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t.users--; t.users > 0 {
-		return false
-	}
-	if w.topics[uri] == t {
+	t.users -= users
+	<-t.turn
+	w.tidy(t, uri)
+}
+
+// tidy forgets a topic without users, unless somebody has its turn: there is one turn for a URI, so that what the server is told about it
+// comes in order. The caller holds mu.
+func (w *listenWatch) tidy(t *topic, uri string) {
+	if t.users == 0 && len(t.turn) == 0 && w.topics[uri] == t {
 		delete(w.topics, uri)
 	}
-	return true
+}
+
+// isLast reports whether t has one user, who has the turn.
+func (w *listenWatch) isLast(t *topic) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return t.users == 1
 }
 
 // ensure makes sure that the URI is subscribed to on the present session. It needs the turn.
@@ -90,15 +104,18 @@ func (w *listenWatch) unsubscribe(uri string) {
 	defer cancel()
 	select {
 	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+		defer w.release(t, uri, 1)
 	case <-ctx.Done():
-		w.drop(t, uri)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.users--
+		w.tidy(t, uri)
 		return
 	}
-	if !w.drop(t, uri) || sess == nil || t.on != sess {
+	if !w.isLast(t) || sess == nil || t.on != sess {
 		return
 	}
-	t.on = nil
+	t.on = nil // who comes now waits for the turn and subscribes again
 	if _, err := sess.Call(ctx, topicRequest("resources/unsubscribe", uri), silent{}); err != nil {
 		w.s.log.Debug("unsubscribe", "err", err)
 	}
@@ -120,14 +137,15 @@ func (w *listenWatch) resync() {
 		topics[uri] = t
 	}
 	w.mu.Unlock()
-	for uri, t := range topics {
-		select {
-		case t.turn <- struct{}{}:
-			w.ensure(w.ctx, t, uri)
-			<-t.turn
-		case <-w.ctx.Done():
+	for uri := range topics {
+		t, err := w.take(w.ctx, uri)
+		if err != nil {
 			return
 		}
+		if !w.isLast(t) { // else nobody wants it any more
+			w.ensure(w.ctx, t, uri)
+		}
+		w.release(t, uri, 1)
 	}
 	for _, c := range listKinds {
 		w.deliver(exchange.Request{Method: c.note})

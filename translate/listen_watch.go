@@ -134,21 +134,22 @@ func (w *listenWatch) server() exchange.Server {
 	return w.sess.Server()
 }
 
-// enter subscribes to the URIs and lets l hear of changes from then on. Those that the server refuses are not
-// honoured. The error is the cause of ctx.
+// enter subscribes to the URIs and lets l hear of changes, those included that a server reports as soon as it is asked. URIs that
+// it refuses are not honoured. The error is the cause of ctx.
 func (w *listenWatch) enter(ctx context.Context, l *listener, uris []string) error {
+	w.mu.Lock()
+	w.listeners[l] = struct{}{}
+	w.mu.Unlock()
 	for _, uri := range uris {
+		l.want(uri)
 		ok, err := w.subscribe(ctx, uri)
+		if !ok {
+			l.unwant(uri)
+		}
 		if err != nil {
 			return err
 		}
-		if ok {
-			l.uris[uri] = struct{}{}
-		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.listeners[l] = struct{}{}
 	return nil
 }
 
