@@ -48,13 +48,27 @@ func newJudge(r *record, q Question) *judge {
 
 // lookup returns what the operator says about an identity: by its id or by another that means it, the surest first.
 func lookup[T any](m map[string]T, who ident) (T, bool) {
+	return lookupWhere(m, who, func(T) bool { return true })
+}
+
+// lookupWhere is lookup for what good accepts.
+func lookupWhere[T any](m map[string]T, who ident, good func(T) bool) (T, bool) {
 	for _, id := range who.aliases() {
-		if v, ok := m[id]; ok {
+		if v, ok := m[id]; ok && good(v) {
 			return v, true
 		}
 	}
 	var zero T
 	return zero, false
+}
+
+// exemption returns the exemption of an identity: one in force, by whatever id, before one that is over.
+func (j *judge) exemption(who ident) (e Exemption, inForce, ok bool) {
+	if e, ok := lookupWhere(j.exempt, who, func(e Exemption) bool { return e.Until.UnixMilli() > j.now }); ok {
+		return e, true, true
+	}
+	e, ok = lookup(j.exempt, who)
+	return e, false, ok
 }
 
 // identity says all there is to say about one identity.
@@ -75,9 +89,9 @@ func (j *judge) identity(d *dossier) Identity {
 		out.Owner, out.Contact = clean(o.Owner), clean(o.Contact)
 		out.Label = cmp.Or(clean(o.Label), out.Label)
 	}
-	if e, ok := lookup(j.exempt, d.ident); ok {
+	if e, inForce, ok := j.exemption(d.ident); ok {
 		out.Owner = cmp.Or(out.Owner, clean(e.Owner))
-		if e.Until.UnixMilli() > j.now {
+		if inForce {
 			out.ExemptUntil = e.Until.UTC()
 		}
 	}

@@ -24,6 +24,8 @@ type row struct {
 	// flush; day is the last day on which a legacy row was used.
 	first, last, day atomic.Int64
 
+	lastDay int64 // of the last use, for what is counted after it; the flusher's
+
 	settled atomic.Bool // the outcome of the first Open has been counted
 }
 
@@ -195,7 +197,10 @@ func (cs *clients) take(batch *content) {
 	for _, r := range all {
 		t, ok := r.take()
 		if ok {
-			batch.addRow(r.key, t)
+			if t.last != 0 {
+				r.lastDay = t.last / dayMillis
+			}
+			batch.addRow(r.key, t.Counts, r.lastDay)
 		}
 		switch {
 		case !ok:

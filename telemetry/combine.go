@@ -19,14 +19,8 @@ type record struct {
 // up. Of two copies of one ledger the newer has all that the older has. A time is unwatched when no replica watched: one that is down
 // sees no clients, but neither do clients see it. live says that the ledgers are of servers that run, up to now.
 func combine(ledgers []*content, now int64, live bool) *record {
-	newest := make(map[string]*content)
-	for _, c := range ledgers {
-		if old := newest[c.replica]; old == nil || old.olderThan(c) {
-			newest[c.replica] = c
-		}
-	}
 	r := &record{content: newContent(unlimited), replicas: []Replica{}, gaps: []Gap{}}
-	for i, c := range sortedByReplica(newest) {
+	for i, c := range distinct(ledgers) {
 		since := c.flushed
 		if live || since == 0 {
 			since = now
@@ -45,17 +39,31 @@ func combine(ledgers []*content, now int64, live bool) *record {
 	return r
 }
 
-func sortedByReplica(m map[string]*content) []*content {
-	out := make([]*content, 0, len(m))
-	for _, c := range m {
-		out = append(out, c)
+// distinct returns the ledgers by replica, without older copies of others. Two servers that began with copies of one file have its
+// replica id both, and each what the other has not: they count as two, and what they have in common twice.
+func distinct(ledgers []*content) []*content {
+	all := slices.Clone(ledgers)
+	slices.SortStableFunc(all, func(a, b *content) int {
+		return cmp.Or(cmp.Compare(a.replica, b.replica), cmp.Compare(b.flushed, a.flushed), cmp.Compare(len(b.identities), len(a.identities)))
+	})
+	var out []*content
+	for _, c := range all {
+		if !slices.ContainsFunc(out, func(newer *content) bool { return newer.replica == c.replica && newer.includes(c) }) {
+			out = append(out, c)
+		}
 	}
-	slices.SortFunc(out, func(a, b *content) int { return cmp.Compare(a.replica, b.replica) })
 	return out
 }
 
-// olderThan reports whether c is an older copy than o of the same ledger. Copies of one moment are alike.
-func (c *content) olderThan(o *content) bool { return c.flushed < o.flushed }
+// includes reports whether c has seen everybody whom o, of the same replica and not newer, has, and as lately.
+func (c *content) includes(o *content) bool {
+	for id, d := range o.identities {
+		if mine := c.identities[id]; mine == nil || mine.last < d.last {
+			return false
+		}
+	}
+	return true
+}
 
 func (r *record) addGaps(c *content) {
 	for _, g := range c.gaps {

@@ -44,13 +44,10 @@ type totalOf struct {
 	revision string
 }
 
-// addRow adds what a row counted to the day on which it was used last.
-func (c *content) addRow(k key, t tally) {
-	if t.last == 0 {
-		return // of before the last flush: it has its day already
-	}
-	c.addTotal(totalOf{dayOf{k.transport, t.last / dayMillis}, k.negotiated},
-		dayCounts{t.Sessions + t.Uses + t.Reopened, t.Calls, t.Errors, t.Refusals})
+// addRow adds what a row counted to the day on which it was used last, which may be before the last flush: calls take their time.
+func (c *content) addRow(k key, n Counts, day int64) {
+	c.addTotal(totalOf{dayOf{k.transport, day}, k.negotiated},
+		dayCounts{n.Sessions + n.Uses + n.Reopened, n.Calls, n.Errors, n.Refusals})
 }
 
 func (c *content) addTotal(k totalOf, n dayCounts) { c.totals[k] = c.totals[k].plus(n) }

@@ -100,10 +100,10 @@ func (f *flusher) beat() {
 // flush adds what has been counted to the store, in one transaction. When that fails the counts are
 // kept and the next flush tries again.
 func (f *flusher) flush() error {
-	f.dirty.Store(false) // before taking: what comes after marks again
+	f.dirty.Store(false)        // before taking: what comes after marks again
+	f.pending.flushed = f.now() // likewise: what was counted before is in it
 	f.clients.take(f.pending)
 	f.evidence.take(f.pending)
-	f.pending.flushed = f.now()
 	f.talks.settle(f.pending.flushed)
 	f.users.take(f.pending)
 	if g, stepped := f.clock.look(); stepped {
@@ -139,7 +139,7 @@ func (f *flusher) flush() error {
 
 // prune lets go of what is older than the retention, once a day.
 func (f *flusher) prune(now int64) {
-	if day := now / dayMillis; day != f.pruned {
+	if day := now / dayMillis; day != f.pruned && f.mayPrune(now) {
 		f.pruned = day
 		if err := f.store.prune(now - f.o.Retention.Duration().Milliseconds()); err != nil {
 			f.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "old entries of the ledger cannot be removed; it is tried again tomorrow",
@@ -147,6 +147,14 @@ func (f *flusher) prune(now int64) {
 		}
 	}
 }
+
+// mayPrune reports whether the clock is good for what cannot be undone: it has gone evenly for a day, or shows less than a day more
+// than when the file was last written before it was opened. A clock that is far ahead for a while makes nobody forgotten.
+func (f *flusher) mayPrune(now int64) bool {
+	return f.clock.steady() >= evenTime || f.written != 0 && now-f.written < evenTime.Milliseconds()
+}
+
+const evenTime = 24 * time.Hour
 
 // forget removes an identity from memory and from the store.
 func (f *flusher) forget(id string) forgotten {
@@ -161,11 +169,16 @@ type stepwatch struct {
 	clock func() time.Time
 	wall  time.Time // without a monotonic reading
 	since time.Time // with one
+	even  time.Time // since when it has gone evenly, with one
 }
 
 func newStepwatch(clock func() time.Time) stepwatch {
-	return stepwatch{clock: clock, wall: clock().Round(0), since: time.Now()}
+	now := time.Now()
+	return stepwatch{clock: clock, wall: clock().Round(0), since: now, even: now}
 }
+
+// steady returns for how long the clock has gone evenly.
+func (s *stepwatch) steady() time.Duration { return time.Since(s.even) }
 
 // smallestStep is what a clock may be adjusted by at once without notice.
 const smallestStep = 5 * time.Second
@@ -176,6 +189,9 @@ func (s *stepwatch) look() (gap, bool) {
 	wall, now := s.clock().Round(0), time.Now()
 	skipped := wall.Sub(s.wall) - now.Sub(s.since)
 	s.wall, s.since = wall, now
+	if skipped.Abs() >= smallestStep {
+		s.even = now
+	}
 	if skipped < smallestStep {
 		return gap{}, false
 	}
@@ -188,7 +204,7 @@ func (f *flusher) restart(cause error) error {
 	if err := f.store.close(); err != nil {
 		cause = errors.Join(cause, err)
 	}
-	s, err := openFile(f.file, &f.o, f.started)
+	s, err := openFile(f.file, &f.o, f.now()) // a fresh one knows nothing of before
 	if err != nil {
 		f.store = broken{errors.Join(cause, err)}
 		return f.store.add(nil)

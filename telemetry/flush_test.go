@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,4 +154,28 @@ func TestDamagedWhileOpen(t *testing.T) {
 	if read, err := Read([]string{file}, Question{}); err != nil || len(read.Clients) != 1 {
 		t.Errorf("got %+v, %v, want the client in the file", read, err)
 	}
+}
+
+// What a long-running server recorded is lost with its file, however long it has been running: that leaves a doubt.
+func TestDamagedWhileOpenIsDoubtful(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	if err := os.WriteFile(file, []byte("no database at all, of some length"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o := (&Options{Heartbeat: time.Hour}).withDefaults()
+		l := newLedger(o)
+		time.Sleep(100 * 24 * time.Hour) // since it was started
+		go l.run(file, broken{errors.New("damaged")})
+		r, err := l.Report()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(r.Doubts, func(d Finding) bool { return d.Code == DoubtDamaged }) || r.Verdict != Insufficient {
+			t.Errorf("got %s with the doubts %v and gaps %v, want insufficient, for damage", r.Verdict, r.Doubts, r.Observation.Gaps)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -39,6 +39,14 @@ func (c *content) addGap(g gap) {
 	}
 }
 
+// lastSure returns when c was last written, 0 if never or if the clock had been set forward within the last day of that.
+func (c *content) lastSure() int64 {
+	if slices.ContainsFunc(c.gaps, func(g gap) bool { return g.kind == GapClock && g.to > c.flushed-evenTime.Milliseconds() }) {
+		return 0
+	}
+	return c.flushed
+}
+
 // An interval is a time from one moment up to another, in Unix milliseconds.
 type interval struct{ from, to int64 }
 

@@ -46,8 +46,16 @@ func TestCombine(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		a, b, c := randomContent(rng, "a"), randomContent(rng, "b"), randomContent(rng, "c")
-		old := randomContent(rng, "a")
+		old := randomContent(rng, "a") // a, before it knew most of whom it knows
 		old.flushed--
+		old.gaps, old.identities, old.evicted = nil, map[string]*dossier{}, map[string]carried{}
+		for id, d := range a.identities {
+			if rng.IntN(2) == 0 {
+				before := *d
+				before.last--
+				old.identities[id] = &before
+			}
+		}
 		q := Question{Now: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
 		want := newReport([]*content{a, b, c}, q, false)
 		for _, order := range [][]*content{{c, b, a}, {b, a, c}, {a, b, c, a, c}, {b, old, c, a, old}} {
@@ -58,6 +66,43 @@ func TestCombine(t *testing.T) {
 		}
 		if alone := newReport([]*content{a}, q, false); alone.Digest == want.Digest {
 			t.Errorf("seed %d: the digest is that of one replica alone", seed)
+		}
+	}
+}
+
+// Two servers that began with copies of one file have its replica id both. What either of them recorded counts.
+func TestCombineOfADividedLedger(t *testing.T) {
+	q := Question{Now: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
+	base := q.Now.UnixMilli() - 40*dayMillis
+	record := func(flushed int64, ids map[string]int64) *content {
+		c := newContent(unlimited)
+		c.replica, c.from, c.flushed = "a", base-100*dayMillis, flushed
+		for id, last := range ids {
+			d := newDossier(ident{id: id, kind: KindClient})
+			d.first, d.last = base, last
+			d.transports[exchange.HTTPSSE] = carried{tally{Counts{Sessions: 1}, base, last}, 1}
+			c.addDossier(d)
+		}
+		return c
+	}
+	now := q.Now.UnixMilli()
+	one := record(now, map[string]int64{"both@;": base, "mine@;": base})
+	for name, test := range map[string]struct {
+		other    map[string]int64
+		replicas int
+	}{
+		"an older copy":           {map[string]int64{"both@;": base - 1}, 1},
+		"a client of its own":     {map[string]int64{"both@;": base, "daily@;": now - 5}, 2},
+		"a later use of the same": {map[string]int64{"both@;": now - 5}, 2},
+	} {
+		other := record(now-1, test.other)
+		r := newReport([]*content{one, other}, q, false)
+		back := newReport([]*content{other, one, other}, q, false)
+		if len(r.Observation.Replicas) != test.replicas || r.Digest != back.Digest {
+			t.Errorf("%s: %d replicas, want %d; digests %s, %s", name, len(r.Observation.Replicas), test.replicas, r.Digest, back.Digest)
+		}
+		if test.replicas == 2 && r.Verdict == Ready {
+			t.Errorf("%s: ready, though one of the files knows of a client", name)
 		}
 	}
 }

@@ -168,3 +168,32 @@ func TestReportIsKept(t *testing.T) {
 		}
 	})
 }
+
+// Nobody who opens a session waits for a report that is being made for those who collect.
+func TestOpenDoesNotWaitForAReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reports := 0
+		s := newSignals(t, &telemetry.SignalOptions{ReportEvery: time.Second, IDs: func(exchange.Client) []string { return []string{"x"} },
+			Report: func() (telemetry.Report, error) {
+				if reports++; reports > 1 {
+					time.Sleep(time.Hour)
+				}
+				return telemetry.Report{Identities: []telemetry.Identity{{ID: "x", Class: telemetry.ClassCapable}}}, nil
+			}})
+		scrape(t, s)
+		time.Sleep(time.Minute)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			scrape(t, s)
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		sess, err := s.Served(&server{}).Open(t.Context(), legacyClient("a"))
+		if err != nil || time.Since(begun) != 0 {
+			t.Errorf("opened after %v, %v", time.Since(begun), err)
+		}
+		_ = sess.Close()
+		<-done
+	})
+}

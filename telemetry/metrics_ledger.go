@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -27,12 +28,25 @@ const (
 // ledgerView is what the gauges show of the ledger. It is made from a report when somebody collects, at most every
 // SignalOptions.ReportEvery and, where reports take long, less often.
 type ledgerView struct {
-	mu      sync.Mutex
-	due     time.Time        // when another is asked for; zero: at once
-	report  *Report          // nil: there has been none
-	classes map[string]Class // of that report's identities, by id
-	namesAt time.Time        // when the ledger is looked at for names again
+	shown atomic.Pointer[shownReport] // nil: there has been none
+
+	mu      sync.Mutex // whoever makes a report; others who collect wait for it, and nobody else
+	due     time.Time  // when another is asked for; zero: at once
+	namesAt time.Time  // when the ledger is looked at for names again
 	wait    time.Duration
+}
+
+type shownReport struct {
+	*Report
+	classes map[string]Class // of its identities, by id
+}
+
+// report returns the last report, nil if there has been none.
+func (v *ledgerView) report() *Report {
+	if s := v.shown.Load(); s != nil {
+		return s.Report
+	}
+	return nil
 }
 
 // instrumentLedger makes the gauges of the ledger. Without a report there are none.
@@ -93,7 +107,7 @@ func (s *Signals) view() *Report {
 	defer v.mu.Unlock()
 	now := time.Now()
 	if now.Before(v.due) {
-		return v.report
+		return v.report()
 	}
 	r, err := s.o.Report()
 	v.due = now.Add(max(s.o.ReportEvery, reportShare*time.Since(now)))
@@ -101,28 +115,30 @@ func (s *Signals) view() *Report {
 		if !errors.Is(err, ErrClosed) {
 			s.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "gauges of the ledger are old: it gives no report", slog.Any("err", err))
 		}
-		return v.report
+		return v.report()
 	}
-	v.report = &r
-	v.classes = make(map[string]Class, len(r.Identities))
+	classes := make(map[string]Class, len(r.Identities))
 	for i := range r.Identities {
-		v.classes[r.Identities[i].ID] = r.Identities[i].Class
+		classes[r.Identities[i].ID] = r.Identities[i].Class
 	}
+	v.shown.Store(&shownReport{&r, classes})
 	s.learnLedger(&r)
 	if !now.Before(v.namesAt) {
 		v.wait = min(max(2*v.wait, namesFirst), namesInterval)
 		v.namesAt = now.Add(v.wait)
 		s.admitNames(&r)
 	}
-	return v.report
+	return &r
 }
 
 // class returns the class of the first of the ids that the last report knows.
 func (v *ledgerView) class(ids []string) (Class, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	s := v.shown.Load()
+	if s == nil {
+		return "", false
+	}
 	for _, id := range ids {
-		if c, ok := v.classes[id]; ok {
+		if c, ok := s.classes[id]; ok {
 			return c, true
 		}
 	}

@@ -145,13 +145,13 @@ func (p Policy) Check() error {
 	if p.MinObservation < 0 || p.MinObservation > retentionDays*Day {
 		bad("min_observation: %v is longer than the %dd that are kept", p.MinObservation, retentionDays)
 	}
-	if p.MaxTrafficShare < 0 || p.MaxTrafficShare > 1 {
+	if !(p.MaxTrafficShare >= 0 && p.MaxTrafficShare <= 1) { // nor NaN
 		bad("max_traffic_share: %v is not between 0 and 1", p.MaxTrafficShare)
 	}
 	if p.MaxIdentities < 0 {
 		bad("max_identities: must not be negative")
 	}
-	if p.CadenceFactor < 1 || p.CadenceFactor > 10 {
+	if !(p.CadenceFactor >= 1 && p.CadenceFactor <= 10) {
 		bad("cadence_factor: %v is not between 1 and 10", p.CadenceFactor)
 	}
 	for _, c := range p.Ignore {

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +79,19 @@ func TestPolicyCheck(t *testing.T) {
 	l := openLedger(t, "", nil)
 	if _, err := l.Answer(telemetry.Question{Target: "never", Simulate: -1}); err == nil {
 		t.Error("Answer took the question")
+	}
+}
+
+// Every comparison with a number that is none is false.
+func TestPolicyHasNumbers(t *testing.T) {
+	for name, set := range map[string]func(*telemetry.Policy){
+		"cadence_factor":    func(p *telemetry.Policy) { p.CadenceFactor = math.NaN() },
+		"max_traffic_share": func(p *telemetry.Policy) { p.MaxTrafficShare = math.NaN() },
+	} {
+		p := telemetry.DefaultPolicy()
+		set(&p)
+		if err := p.Check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want an error that names it", name, err)
+		}
 	}
 }

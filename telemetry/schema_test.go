@@ -5,7 +5,9 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-dualstack/bridge/exchange"
@@ -91,43 +93,104 @@ func TestMigrateFromClients(t *testing.T) {
 // What is older than the retention goes, in memory and in a file, and nothing else does.
 func TestRetention(t *testing.T) {
 	for _, file := range []string{"", filepath.Join(t.TempDir(), "ledger.db")} {
-		clock := newTestClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-		l, err := Open(file, &Options{clock: clock.now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		use := func(name string) {
-			h := l.Handler(opener(func() {}))
-			sess, err := h.Open(t.Context(), exchange.Client{Info: []byte(`{"name":"` + name + `"}`), Transport: exchange.HTTPSSE, Session: name})
+		synctest.Test(t, func(t *testing.T) {
+			l, use := pruned(t, file, &Options{Heartbeat: 24 * time.Hour})
+			use("old")
+			use("both")
+			time.Sleep(200 * 24 * time.Hour)
+			use("both")
+			time.Sleep(201 * 24 * time.Hour)
+			r, err := l.Report() // prunes
+			if err == nil {
+				r, err = l.Report()
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			sess.(*session).use.open.Add(-1) // opener gives nothing that could be closed
-			l.Observe(exchange.Observation{Kind: exchange.SeenBound, Version: name})
-			if _, err := l.Report(); err != nil {
-				t.Fatal(err)
+			if len(r.Identities) != 1 || len(r.Clients) != 1 || len(r.Evidence) != 1 || r.Clients[0].Name != "both" || r.Identities[0].Cadence.ActiveDays != 1 {
+				t.Errorf("%q: got %+v, %+v and %+v, want what is younger than 400 days", file, r.Identities, r.Clients, r.Evidence)
 			}
-		}
-		use("old")
-		use("both")
-		clock.add(200 * 24 * time.Hour)
-		use("both")
-		clock.add(201 * 24 * time.Hour)
-		r, err := l.Report() // prunes
-		if err == nil {
-			r, err = l.Report()
-		}
+			if days, err := l.Days(1000); err != nil || len(days) != 1 {
+				t.Errorf("%q: got days %v, %v", file, days, err)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A clock that is far ahead for a while, when the program starts or as it runs, makes nobody forgotten.
+func TestWrongClockPrunesNothing(t *testing.T) {
+	for _, file := range []string{"", filepath.Join(t.TempDir(), "ledger.db")} {
+		synctest.Test(t, func(t *testing.T) {
+			var ahead atomic.Int64 // a time.Duration
+			o := &Options{Heartbeat: time.Hour, clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+			l, use := pruned(t, file, o)
+			known := func(when string) {
+				t.Helper()
+				for range 3 {
+					time.Sleep(time.Minute)
+					r, err := l.Report()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(r.Identities) != 1 {
+						t.Errorf("%q, %s: got %d identities, want the one", file, when, len(r.Identities))
+					}
+				}
+			}
+			use("daily")
+			time.Sleep(48 * time.Hour)
+			ahead.Store(int64(500 * 24 * time.Hour))
+			known("as it runs")
+			ahead.Store(0)
+			known("set right")
+			if file != "" {
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+				ahead.Store(int64(500 * 24 * time.Hour))
+				l, _ = pruned(t, file, o)
+				known("at the start")
+				ahead.Store(0)
+				known("set right again")
+			}
+			ahead.Store(int64(500 * 24 * time.Hour))
+			time.Sleep(time.Minute)
+			if _, err := l.Report(); err != nil { // notices the step
+				t.Error(err)
+			}
+			time.Sleep(25 * time.Hour)
+			_, err := l.Report() // prunes
+			r, err2 := l.Report()
+			if err != nil || err2 != nil || len(r.Identities) != 0 {
+				t.Errorf("%q: got %d identities, %v, %v; want none: the clock has held for a day", file, len(r.Identities), err, err2)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// pruned opens a ledger and returns it with what makes a client of a name use it, and flushes.
+func pruned(t *testing.T, file string, o *Options) (*Ledger, func(name string)) {
+	t.Helper()
+	l, err := Open(file, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, func(name string) {
+		t.Helper()
+		sess, err := l.Handler(opener(func() {})).Open(t.Context(), exchange.Client{Info: []byte(`{"name":"` + name + `"}`), Transport: exchange.HTTPSSE, Session: name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Identities) != 1 || len(r.Clients) != 1 || len(r.Evidence) != 1 || r.Clients[0].Name != "both" || r.Identities[0].Cadence.ActiveDays != 1 {
-			t.Errorf("%q: got %+v, %+v and %+v, want what is younger than 400 days", file, r.Identities, r.Clients, r.Evidence)
-		}
-		if days, err := l.Days(1000); err != nil || len(days) != 1 {
-			t.Errorf("%q: got days %v, %v", file, days, err)
-		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
+		sess.(*session).use.open.Add(-1) // opener gives nothing that could be closed
+		l.Observe(exchange.Observation{Kind: exchange.SeenBound, Version: name})
+		if _, err := l.Report(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

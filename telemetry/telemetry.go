@@ -165,6 +165,7 @@ type Ledger struct {
 	err     error // of the last flush and of closing the file
 
 	started int64 // Unix milliseconds
+	written int64 // when the file was last written before it was opened, Unix milliseconds; 0: never, or it is not sure
 }
 
 // Open opens the ledger in a SQLite file, which it creates with its folder if there is none; an empty name keeps
@@ -226,6 +227,7 @@ func (l *Ledger) openStore(file string) (store, error) {
 	if l.naming.key, err = loadKey(file); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	l.written = known.lastSure()
 	l.clients.preload(known)
 	l.users.preload(known, l.started)
 	return s, nil

@@ -93,6 +93,13 @@ func TestVerdicts(t *testing.T) {
 			func(p *telemetry.Policy) {
 				p.Exemptions = []telemetry.Exemption{{ID: "desk@10.0.1.0/24", Until: time.Date(1999, 11, 1, 0, 0, 0, 0, time.UTC)}}
 			}, "", "blocked: breaks | |"},
+		{"exempt by one name, no longer by another", 50, func(h *history) { h.use(desk, 1, daily...) },
+			func(p *telemetry.Policy) {
+				p.Exemptions = []telemetry.Exemption{
+					{ID: "desk@10.0.1.0/24;node", Until: time.Date(1999, 11, 1, 0, 0, 0, 0, time.UTC)},
+					{ID: "desk@10.0.1.0/24", Until: until},
+				}
+			}, "", "ready: | | exempt"},
 		{"ignored", 50, func(h *history) { h.use(desk, 1, daily...) },
 			func(p *telemetry.Policy) {
 				p.Attested = []telemetry.Attestation{{ID: "desk@10.0.1.0/24", Class: telemetry.ClassIgnored, Reason: "test machine"}}
