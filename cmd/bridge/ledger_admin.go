@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/mcp-dualstack/bridge/telemetry"
 )
@@ -40,14 +41,29 @@ func (s *reportSource) records() (recordKeeper, error) {
 // fileRecords are ledger files.
 type fileRecords []string
 
+// export returns an Inventory of each file that knows one of the ids, of all files if there are none.
 func (files fileRecords) export(_ context.Context, ids []string) ([]any, error) {
 	var out []any
+	known := make(map[string]bool)
 	for _, file := range files {
-		v, err := telemetry.ReadInventory(file, ids...)
+		v, err := telemetry.ReadInventory(file)
 		if err != nil {
 			return out, err
 		}
-		out = append(out, v)
+		if len(ids) > 0 {
+			v.Identities = slices.DeleteFunc(v.Identities, func(i telemetry.RecordedIdentity) bool { return !slices.Contains(ids, i.ID) })
+		}
+		for _, i := range v.Identities {
+			known[i.ID] = true
+		}
+		if len(ids) == 0 || len(v.Identities) > 0 {
+			out = append(out, v)
+		}
+	}
+	for _, id := range ids {
+		if !known[id] {
+			return nil, fmt.Errorf("%q: %w", id, telemetry.ErrUnknown)
+		}
 	}
 	return out, nil
 }

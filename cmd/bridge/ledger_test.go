@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +40,19 @@ func TestLedger(t *testing.T) {
 		t.Errorf("forget of one that is unknown: got %s", log)
 	}
 	ledger(exitFailed, "export", "--state", dir, "old@;")
+	both := []string{"export"}
+	for _, state := range []string{recorded(t, oldClient("old"), newClient("new")), recorded(t, oldClient("old"))} {
+		both = append(both, "--ledger", filepath.Join(state, bridge.LedgerFile))
+	}
+	if got, _ := ledger(exitOK, append(both, "new@;")...); strings.Count(got, `"replica"`) != 1 || !strings.Contains(got, `"new@;"`) {
+		t.Errorf("export of an identity that one of two ledgers knows: got %s", got)
+	}
+	if got, _ := ledger(exitOK, append(both, "new@;", "old@;")...); strings.Count(got, `"replica"`) != 2 {
+		t.Errorf("export of identities of two ledgers: got %s", got)
+	}
+	if got, log := ledger(exitFailed, append(both, "new@;", "nobody@;")...); got != "" || !strings.Contains(log, `"nobody@;"`) || strings.Contains(log, `"new@;"`) {
+		t.Errorf("export with an unknown identity: got %s, %s", got, log)
+	}
 	ledger(exitUnreadable, "list", "--state", t.TempDir())
 	ledger(exitUnreadable, "forget", "--ledger", dir, "x")
 	ledger(exitUsage, "list", "--state", dir, "--class", "nice")

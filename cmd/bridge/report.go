@@ -78,7 +78,7 @@ Exit codes: 0 ready, 1 blocked, 2 usage or configuration, 3 insufficient evidenc
 func (s *reportSource) add(cmd *cobra.Command) {
 	s.addFiles(cmd)
 	s.addAdmin(cmd)
-	cmd.Flags().StringVar(&s.policy, "policy", "", `YAML file with the policy under "retirement"`)
+	cmd.Flags().StringVar(&s.policy, "policy", os.Getenv(envOf("policy")), `YAML file with the policy under "retirement"`)
 }
 
 // addAdmin adds the flags of which bridge to ask.
@@ -160,14 +160,16 @@ func (s *reportSource) question() (telemetry.Question, error) {
 			return q, misused("--simulate: %s is no time at all", s.simulate)
 		}
 	}
-	if s.admin != "" && (len(s.ledgers) > 0 || s.policy != "") {
+	if s.admin != "" && (len(s.ledgers) > 0 || s.policy != os.Getenv(envOf("policy"))) {
 		return q, misused("--admin: the bridge has its own ledger and policy; leave out --ledger and --policy")
 	}
-	policy, err := readPolicy(s.policy)
-	if err != nil {
-		return q, misused("--policy: %w", err)
+	if s.admin == "" {
+		policy, err := readPolicy(s.policy)
+		if err != nil {
+			return q, misused("--policy: %w", err)
+		}
+		q.Policy = policy
 	}
-	q.Policy = policy
 	if err := q.Check(); err != nil {
 		return q, &exitError{exitUsage, err}
 	}
@@ -180,6 +182,9 @@ func (s *reportSource) files() ([]string, error) {
 		return s.ledgers, nil
 	}
 	dir := s.state
+	if dir == off {
+		return nil, misused("--state: without a folder no ledger is kept; use --admin with the URL of the admin listener, or --ledger")
+	}
 	if dir == "" {
 		var err error
 		if dir, err = userState(); err != nil {

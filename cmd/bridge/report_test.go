@@ -123,6 +123,31 @@ func TestReportExitCodes(t *testing.T) {
 	}
 }
 
+// What bridge serve takes from the environment, report and retire take too: where a ledger is, and the policy by which it is judged.
+func TestReportEnvironment(t *testing.T) {
+	modern := recorded(t, newClient("new"))
+	report := func(code int, want string, args ...string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if got := run(args, &stdout, &stderr); got != code || !strings.Contains(stdout.String()+stderr.String(), want) {
+			t.Errorf("%v: got exit code %d, %s%s; want %d, %s", args, got, &stdout, &stderr, code, want)
+		}
+	}
+	t.Setenv("BRIDGE_STATE", modern)
+	report(exitInsufficient, "INSUFFICIENT", "report")
+	t.Setenv("BRIDGE_POLICY", policyFile(t, ""))
+	report(exitOK, "READY", "report")
+	report(exitOK, "", "retire", "set", "closed", "--reason", "nobody is left", "--yes")
+	report(exitUnreadable, "127.0.0.1:1", "report", "--admin", "http://127.0.0.1:1") // which has its own policy
+	report(exitUnreadable, "127.0.0.1:1", "retire", "--admin", "http://127.0.0.1:1", "show")
+	t.Setenv("BRIDGE_POLICY", filepath.Join(t.TempDir(), "none.yaml"))
+	report(exitUsage, "none.yaml", "report")
+	report(exitUsage, "none.yaml", "retire", "show")
+	t.Setenv("BRIDGE_STATE", "off")
+	t.Setenv("BRIDGE_POLICY", "")
+	report(exitUsage, "no ledger is kept", "report")
+}
+
 // Each form is of its kind and says the same.
 func TestReportForms(t *testing.T) {
 	dir := recorded(t, oldClient("=cmd|calc"), newClient("new"))

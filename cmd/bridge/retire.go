@@ -66,7 +66,7 @@ on the admin API of a running bridge with --admin URL. Streamable HTTP is not to
 	fs.StringVar(&f.state, "state", os.Getenv(envOf("state")), "folder of retirement.json (default $XDG_STATE_HOME/bridge or ~/.local/state/bridge)")
 	fs.StringVar(&f.admin, "admin", "", "URL of the admin listener of a running bridge, instead of --state")
 	fs.StringVar(&f.token, "token-file", "", "file with the bearer token for --admin")
-	fs.StringVar(&f.policy, "policy", "", `YAML file with the policy of the readiness check under "retirement", beside --state`)
+	fs.StringVar(&f.policy, "policy", os.Getenv(envOf("policy")), `YAML file with the policy of the readiness check under "retirement", beside --state`)
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	cmd.AddCommand(retireShow(f), retireSet(f), retirePlan(f), retireUndo(f), retireExempt(f), retireHistory(f))
 	return cmd
@@ -94,7 +94,7 @@ func (f *retireFlags) open(cmd *cobra.Command) (place, error) {
 	switch {
 	case f.admin != "" && cmd.Flags().Changed("state"):
 		return nil, misused("--admin and --state name two places; the state is in one of them")
-	case f.admin != "" && f.policy != "":
+	case f.admin != "" && cmd.Flags().Changed("policy"):
 		return nil, misused("--policy: the bridge at --admin has its own")
 	case f.admin != "":
 		return newAdminPlace(f.admin, f.token)

@@ -69,7 +69,10 @@ func asked(stage, simulate string) (retire.Stage, telemetry.Period, error) {
 		p, err := telemetry.ParsePeriod(simulate)
 		period, errs = p, append(errs, err)
 	}
-	return target, period, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return target, period, err
+	}
+	return target, period, telemetry.Question{Target: string(target), Simulate: period}.Check()
 }
 
 // Ledger answers GET /admin/ledger with the identities of the report.

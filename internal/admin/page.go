@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -243,7 +244,7 @@ func windowRows(s *retire.State, now time.Time) []windowRow {
 func longestGap(r telemetry.Report) string {
 	var longest time.Duration
 	for _, g := range r.Observation.Gaps {
-		longest = max(longest, g.To.Sub(g.From))
+		longest = max(longest, g.To.Sub(cmp.Or(g.From, r.Observation.From))) // damage is from the beginning on
 	}
 	if longest == 0 {
 		return ""

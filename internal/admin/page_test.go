@@ -132,3 +132,24 @@ func TestPreview(t *testing.T) {
 		}
 	}
 }
+
+// A report that cannot be is the asker's mistake.
+func TestReportOfTooMuch(t *testing.T) {
+	a, _ := newAdmin(t, &ledger{})
+	w := httptest.NewRecorder()
+	a.Report(w, httptest.NewRequest(http.MethodGet, "/admin/report?simulate=500d", nil))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "500d is longer than the 400d that are kept") {
+		t.Errorf("got %d %s, want 400 and the bound", w.Code, w.Body)
+	}
+}
+
+// Damage has no beginning; it is as long as what was observed.
+func TestPageOfADamagedLedger(t *testing.T) {
+	to := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	l := &ledger{report: telemetry.Report{Observation: telemetry.Observation{From: to.Add(-48 * time.Hour), To: to,
+		Gaps: []telemetry.Gap{{To: to.Add(-24 * time.Hour), Kind: telemetry.GapDamaged}}}}}
+	a, _ := newAdmin(t, l)
+	if text := page(t, a); !strings.Contains(text, "24h0m0s") || strings.Contains(text, "2562047h") {
+		t.Errorf("got no gap of a day in %s", text)
+	}
+}
