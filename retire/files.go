@@ -14,7 +14,8 @@ import (
 // by hand, the document is taken over under a new version and that is recorded (Origin config).
 type files struct {
 	dir  string
-	wait time.Duration // for the lock
+	wait time.Duration                       // for the lock
+	put  func(dir string, text []byte) error // puts the text of a document in place
 }
 
 func (f *files) history() ([]Record, error) {
@@ -55,6 +56,12 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	if !t.foreign {
 		return t, nil
 	}
+	if t.repeats() {
+		if err := f.finish(t); err != nil {
+			return nil, err
+		}
+		return t, nil
+	}
 	s := t.current
 	note := "the document was written by hand"
 	if t.latest > t.written {
@@ -73,6 +80,38 @@ func (f *files) transaction(known *State, unlock func()) (*transaction, error) {
 	}
 	t.latest, t.foreign, t.lost = s.Version, false, ""
 	return t, nil
+}
+
+// repeats reports whether the document was taken over already, as the last record says, and is still there: it could not be replaced.
+func (r *found) repeats() bool {
+	l := r.last
+	if l == nil || l.Origin != FromConfig || l.Found != r.written {
+		return false
+	}
+	for _, since := range []time.Time{r.current.Since, {}} { // as that record dated it
+		s := r.current.clone()
+		s.Version, s.Since = l.Version, since
+		s.date(l.Time)
+		if equal(s, l.State) {
+			return true
+		}
+	}
+	return false
+}
+
+// finish puts the document of the last record in place. That it was taken over is not recorded again: who cannot write the document
+// may try for days.
+func (f *files) finish(t *transaction) error {
+	d := &document{State: *t.last.State, Audit: t.head}
+	text, err := d.text()
+	if err == nil {
+		err = f.put(f.dir, text)
+	}
+	if err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	t.current, t.latest, t.foreign, t.lost = t.last.State.clone(), t.last.Version, false, ""
+	return nil
 }
 
 // load reads what is current. It changes nothing.
@@ -121,7 +160,7 @@ func (f *files) write(t *transaction, s *State, r *Record) error {
 		err = setAside(f.dir, r.Time)
 	}
 	if err == nil {
-		err = replace(f.dir, text)
+		err = f.put(f.dir, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the state: %w", err)

@@ -94,7 +94,7 @@ func OpenKeeper(dir string, o *Options) (*Keeper, error) {
 	k.o.LockWait = cmp.Or(max(k.o.LockWait, 0), DefaultLockWait)
 	k.store = &memory{}
 	if dir != "" {
-		k.store = &files{dir: dir, wait: k.o.LockWait}
+		k.store = &files{dir: dir, wait: k.o.LockWait, put: replace}
 	}
 	if err := k.open(); err != nil {
 		return nil, err
