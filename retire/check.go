@@ -13,15 +13,19 @@ const (
 	MaxBrownouts  = 64
 	MaxExemptions = 1024
 	MaxSteps      = 16
-	MaxTextBytes  = 1024 // of each reason, owner and identity
-	maxIDBytes    = 64   // of the ID of a window, which is in metrics and logs
+	MaxTextBytes  = 1024    // of each reason, owner and identity
+	maxIDBytes    = 64      // of the ID of a window, which is in metrics and logs
+	maxVersion    = 1 << 53 // which every reader of JSON has
 )
 
 // Check reports everything that is wrong with the document, joined.
 func (s *State) Check() error {
 	c := &checker{}
-	if s.Version < 0 {
+	switch {
+	case s.Version < 0:
 		c.wrong("version: %d is negative", s.Version)
+	case s.Version > maxVersion:
+		c.wrong("version: %d leaves no room for the next ones; write %d at most", s.Version, int64(maxVersion))
 	}
 	if _, err := ParseStage(string(s.Stage)); err != nil {
 		c.wrong("stage: %w", err)

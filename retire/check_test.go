@@ -2,6 +2,7 @@ package retire_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestCheck(t *testing.T) {
 		want string // empty: nothing is wrong
 	}{
 		{"version", func(s *retire.State) { s.Version = -1 }, "version: -1 is negative"},
+		{"version without a next", func(s *retire.State) { s.Version = math.MaxInt64 }, "version: 9223372036854775807 leaves no room"},
 		{"stage", func(s *retire.State) { s.Stage = "" }, `stage: "" is no stage`},
 		{"sunset at the deprecation", func(s *retire.State) { s.Sunset = s.Deprecation }, ""},
 		{"sunset a second before", func(s *retire.State) { s.Sunset = s.Deprecation.Add(-time.Second) }, "sunset: 2026-12-01T11:59:59Z is earlier than the deprecation, 2026-12-01T12:00:00Z (RFC 9745, section 4)"},
