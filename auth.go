@@ -82,7 +82,7 @@ func (s *settings) checkAuth() error {
 	}
 	if s.AdminTokenFile != "" {
 		var err error
-		s.operator, err = guard.ReadSecret(s.AdminTokenFile)
+		s.operator, err = guard.ReadSecret(s.AdminTokenFile, s.Logger)
 		report("admin token file", err)
 	}
 	return errors.Join(errs...)

@@ -50,6 +50,7 @@ func resultCode(err error) int {
 type fileStore struct {
 	db     *sql.DB
 	limits limits
+	at     os.FileInfo // of the file
 }
 
 // openFile opens or creates the ledger in file. A damaged one is moved aside first.
@@ -93,7 +94,16 @@ func connect(file string, o *Options, now int64) (*fileStore, error) {
 	if err := s.prepare(now); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	if s.at, err = os.Stat(file); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return s, nil
+}
+
+// strayed reports whether the file has been moved or removed, so that what is written can be read by nobody after Close.
+func (s *fileStore) strayed(file string) bool {
+	now, err := os.Stat(file)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(s.at, now)
 }
 
 // dial returns a handle with one connection; mode is that of an SQLite URI.

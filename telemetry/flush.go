@@ -46,6 +46,7 @@ type flusher struct {
 	pending *content  // taken from the counters but not written yet
 	due     time.Time // when to flush; zero: nothing to flush
 	failing bool      // the last flush failed
+	astray  bool      // the file is not where it was
 	clock   stepwatch
 	pruned  int64 // day of the last prune
 }
@@ -131,10 +132,27 @@ func (f *flusher) flush() error {
 		f.o.Logger.LogAttrs(context.Background(), slog.LevelInfo, "ledger is written again",
 			slog.String("event", "ledger.flush.recovered"), slog.String("file", f.file))
 	}
+	f.watchFile()
 	f.counters.evicted(f.pending.dropped)
 	f.prune(f.pending.flushed)
 	f.pending = newContent(f.o.limits())
 	return nil
+}
+
+// watchFile says when the file has been moved or removed. Another is not begun in its place: the journals of the two would be mixed up.
+func (f *flusher) watchFile() {
+	s, ok := f.store.(*fileStore)
+	if !ok || s.strayed(f.file) == f.astray {
+		return
+	}
+	f.astray = !f.astray
+	if !f.astray {
+		f.o.Logger.LogAttrs(context.Background(), slog.LevelInfo, "ledger file is in its place again",
+			slog.String("event", "ledger.returned"), slog.String("file", f.file))
+		return
+	}
+	f.o.Logger.LogAttrs(context.Background(), slog.LevelError, "ledger file was moved or removed; what is recorded will be lost: put it back, or restart",
+		slog.String("event", "ledger.astray"), slog.String("file", f.file))
 }
 
 // prune lets go of what is older than the retention, once a day.

@@ -1,11 +1,14 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,4 +181,35 @@ func TestDamagedWhileOpenIsDoubtful(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A file that is moved while it is open goes on being written, where nobody will find that: the log says so, once, and when it is back.
+func TestFileIsMoved(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	var log bytes.Buffer
+	l, err := Open(file, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := func() {
+		t.Helper()
+		for range 2 {
+			if _, err := l.Report(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	reports()
+	for _, move := range [][2]string{{file, file + ".away"}, {file + ".away", file}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+		reports()
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Count(text, "event=ledger.astray") != 1 || strings.Count(text, "event=ledger.returned") != 1 {
+		t.Errorf("got the log %s, want one line for each", text)
+	}
 }

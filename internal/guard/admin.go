@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -17,16 +18,34 @@ const minSecret = 16
 // A Secret is the one token of a file, which is read again when it changes.
 type Secret struct {
 	path string
+	log  *slog.Logger
 
 	mu    sync.Mutex
 	stamp stamp
 	hash  [sha256.Size]byte
+	bad   bool // the file could not be read the last time
 }
 
 // ReadSecret reads the token of a file.
-func ReadSecret(path string) (*Secret, error) {
-	s := &Secret{path: path}
+func ReadSecret(path string, log *slog.Logger) (*Secret, error) {
+	s := &Secret{path: path, log: log}
 	return s, s.read()
+}
+
+// look reads the file again if it has changed. What broke it is said once: the old token stays good, and whoever took the file away to
+// shut somebody out must know.
+func (s *Secret) look() {
+	err := s.read()
+	s.mu.Lock()
+	news := (err != nil) != s.bad
+	s.bad = err != nil
+	s.mu.Unlock()
+	switch {
+	case news && err != nil:
+		s.log.Error("file of the admin token cannot be used; the token known so far stays good: write another into the file to revoke it", "file", s.path, "err", err)
+	case news:
+		s.log.Info("file of the admin token read", "file", s.path)
+	}
 }
 
 func (s *Secret) read() error {
@@ -62,7 +81,7 @@ func (s *Secret) read() error {
 // leaves the token as it was.
 func (s *Secret) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = s.read() // the old one stays good: who broke the file can mend it
+		s.look()
 		text, ok := bearer(r.Header["Authorization"])
 		if !ok {
 			_, text, ok = r.BasicAuth() // what browsers can send

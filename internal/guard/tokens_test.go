@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -220,7 +221,8 @@ func TestEndOfACredential(t *testing.T) {
 
 func TestSecret(t *testing.T) {
 	f := newTokenFile(t, "0123456789abcdef\n")
-	s, err := guard.ReadSecret(f.path)
+	var log bytes.Buffer
+	s, err := guard.ReadSecret(f.path, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +252,19 @@ func TestSecret(t *testing.T) {
 	want("the new one", ask("Bearer fedcba9876543210"), 200)
 	f.write("short")
 	want("while the file makes no sense", ask("Bearer fedcba9876543210"), 200)
+	want("and the next one", ask("Bearer fedcba9876543210"), 200)
+	want("lines that say so", strings.Count(log.String(), "level=ERROR"), 1)
+	f.write("0123456789abcdef")
+	want("when it is good again", ask("Bearer 0123456789abcdef"), 200)
+	want("lines that say so", strings.Count(log.String(), "level=INFO"), 1)
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	want("when it is gone", ask("Bearer 0123456789abcdef"), 200)
+	want("lines in all", strings.Count(log.String(), "\n"), 3)
 	for _, bad := range []string{"", "short", "with blanks in the middle of it", strings.Repeat("x", 20000)} {
 		f.write(bad)
-		if _, err := guard.ReadSecret(f.path); err == nil {
+		if _, err := guard.ReadSecret(f.path, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%.40q: got no error", bad)
 		}
 	}
