@@ -145,8 +145,14 @@ func expectSteps(got []int, steps int) error {
 	return nil
 }
 
-// cancelLimit is how soon the server hears that a client of 2026-07-28 has gone.
-const cancelLimit = 100 * time.Millisecond
+// cancelLimit is how soon the server hears that a client of 2026-07-28 has gone: the goal with -full, where the machine has nothing else
+// to do, and otherwise, beside other tests and with -race, what no machine exceeds where cancellations are passed on at all.
+func cancelLimit() time.Duration {
+	if *full {
+		return 100 * time.Millisecond
+	}
+	return 2 * time.Second
+}
 
 // In 2026-07-28 a closed response stream is cancellation (streamable-http, Cancellation; reports.md R49): the
 // server hears of each cut in time, and nothing is left of the call.
@@ -178,8 +184,8 @@ func TestCutsOfStatelessCalls(t *testing.T) {
 	close(queue)
 	clients.Wait()
 	t.Logf("%d calls cut; the slowest cancellation reached the server after %v", calls, time.Duration(slowest.Load()))
-	if got := time.Duration(slowest.Load()); got > cancelLimit {
-		t.Errorf("slowest cancellation: got %v, want at most %v", got, cancelLimit)
+	if got := time.Duration(slowest.Load()); got > cancelLimit() {
+		t.Errorf("slowest cancellation: got %v, want at most %v", got, cancelLimit())
 	}
 	if got := b.reports.count("end"); got > 0 {
 		t.Errorf("%d calls went on to their end", got)
