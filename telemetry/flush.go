@@ -112,6 +112,7 @@ func (f *flusher) flush() error {
 		f.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "the clock was set forward, or the machine slept; what happened meanwhile is unknown",
 			slog.String("event", "ledger.clock"), slog.Duration("by", time.Duration(g.to-g.from)*time.Millisecond))
 	}
+	f.noteLost(f.pending.flushed)
 	f.beat()
 	err := f.store.add(f.pending)
 	if damaged(err) {
@@ -173,6 +174,17 @@ func (f *flusher) mayPrune(now int64) bool {
 }
 
 const evenTime = 24 * time.Hour
+
+// noteLost records what was removed on a day that turned out to be in the future: the clock was wrong for longer than mayPrune waits. A
+// day of tolerance, since a clock that is set right by seconds may do so at midnight.
+func (f *flusher) noteLost(now int64) {
+	if f.pruned <= now/dayMillis+1 {
+		return
+	}
+	before := f.pruned*dayMillis + dayMillis - f.o.Retention.Duration().Milliseconds()
+	f.pending.addGap(gap{0, min(before, now), GapDamaged})
+	f.pruned = 0
+}
 
 // forget removes an identity from memory and from the store.
 func (f *flusher) forget(id string) forgotten {

@@ -116,6 +116,15 @@ func (c *content) lost() []interval {
 	return joined(list)
 }
 
+// lostUntil returns the end of those times, 0 if there are none.
+func (c *content) lostUntil() int64 {
+	lost := c.lost()
+	if len(lost) == 0 {
+		return 0
+	}
+	return lost[len(lost)-1].to
+}
+
 // prune lets go of all that was last seen before a time, in Unix milliseconds.
 func (c *content) prune(before int64) {
 	for k, t := range c.clients {

@@ -162,6 +162,9 @@ func (j *judge) doubt(r *Report) {
 	if j.to > j.now+smallestStep.Milliseconds() {
 		add(DoubtClock, "", "the ledger was written at %s, which is in the future", moment(j.to).Format(time.DateTime))
 	}
+	if j.divided > j.horizon() {
+		add(DoubtDivided, "", "two ledgers have the same replica id and one has what the other lacks: a server began with a copy of the other's file")
+	}
 	j.doubtGaps(add)
 	j.doubtOverflow(add)
 	for _, i := range r.Identities {
@@ -206,7 +209,7 @@ func (j *judge) doubtGaps(add func(code, id, format string, args ...any)) {
 	}
 	horizon := j.horizon()
 	if len(within(j.lost(), interval{horizon, j.now})) > 0 {
-		add(DoubtDamaged, "", "a damaged ledger was moved aside; what it knew of the time before is lost")
+		add(DoubtDamaged, "", "a damaged ledger was moved aside, or a wrong clock had it pruned; what it knew of the time before is lost")
 	}
 }
 

@@ -101,8 +101,9 @@ func TestCombineOfADividedLedger(t *testing.T) {
 		if len(r.Observation.Replicas) != test.replicas || r.Digest != back.Digest {
 			t.Errorf("%s: %d replicas, want %d; digests %s, %s", name, len(r.Observation.Replicas), test.replicas, r.Digest, back.Digest)
 		}
-		if test.replicas == 2 && r.Verdict == Ready {
-			t.Errorf("%s: ready, though one of the files knows of a client", name)
+		doubtful := slices.ContainsFunc(r.Doubts, func(f Finding) bool { return f.Code == DoubtDivided })
+		if doubtful != (test.replicas == 2) || doubtful && r.Verdict == Ready {
+			t.Errorf("%s: %s with doubts %v", name, r.Verdict, r.Doubts)
 		}
 	}
 }
@@ -217,6 +218,54 @@ func TestGapsOfReplicas(t *testing.T) {
 			}
 			if ready := r.Verdict == Ready; ready != (len(tt.doubts) == 0) {
 				t.Errorf("got %s with %v", r.Verdict, r.Doubts)
+			}
+		})
+	}
+}
+
+// What a ledger has and a newer one of the same replica lacks makes a doubt, whatever it is, and the same one in any order.
+func TestDividedLedgers(t *testing.T) {
+	q := Question{Now: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
+	now := q.Now.UnixMilli()
+	record := func(fill func(*content)) *content {
+		c := newContent(unlimited)
+		c.replica, c.from, c.flushed = "a", now-100*dayMillis, now
+		fill(c)
+		return c
+	}
+	seen := func(transport string, last int64) func(*content) {
+		return func(c *content) {
+			d := newDossier(ident{id: "desk@;", kind: KindClient})
+			d.first, d.last = now-90*dayMillis, last
+			d.transports[transport] = carried{tally{Counts{Sessions: 1}, d.first, last}, 1}
+			c.addDossier(d)
+		}
+	}
+	evicted := func(c *content) {
+		c.addEvicted(map[string]carried{exchange.HTTPSSE: {tally{Counts{Sessions: 1}, now - dayMillis, now - dayMillis}, 1}})
+	}
+	tests := []struct {
+		name    string
+		newer   func(*content)
+		other   func(*content)
+		divided bool
+	}{
+		{"the same", seen(exchange.HTTPSSE, now-dayMillis), seen(exchange.HTTPSSE, now-dayMillis), false},
+		{"less", seen(exchange.HTTPSSE, now-dayMillis), seen(exchange.HTTPSSE, now-2*dayMillis), false},
+		{"one that had to make room in the newer", evicted, seen(exchange.HTTPSSE, now-2*dayMillis), false},
+		{"one that the newer let go of", func(*content) {}, seen(exchange.HTTPSSE, now-80*dayMillis), false},
+		{"legacy use of one that the newer saw elsewhere", seen(exchange.StreamableHTTP, now-1), seen(exchange.HTTPSSE, now-dayMillis), true},
+		{"one that had to make room", func(*content) {}, evicted, true},
+		{"a loss", func(*content) {}, func(c *content) { c.addGap(gap{0, now - dayMillis, GapDamaged}) }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			newer, other := record(tt.newer), record(tt.other)
+			other.flushed--
+			r, back := newReport([]*content{newer, other}, q, false), newReport([]*content{other, newer}, q, false)
+			divided := slices.ContainsFunc(r.Doubts, func(f Finding) bool { return f.Code == DoubtDivided })
+			if divided != tt.divided || divided && r.Verdict == Ready || r.Digest != back.Digest {
+				t.Errorf("got %s with doubts %v, digests %s and %s", r.Verdict, r.Doubts, r.Digest, back.Digest)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func (v Verdict) number() int64 {
 // findingCodes are the codes of blockers and doubts.
 var findingCodes = []string{
 	BlockBreaks, BlockNewURL, BlockIdentities, BlockShare,
-	DoubtObservation, DoubtGap, DoubtOverflow, DoubtDamaged, DoubtCadence, DoubtClock,
+	DoubtObservation, DoubtGap, DoubtOverflow, DoubtDamaged, DoubtCadence, DoubtClock, DoubtDivided,
 }
 
 // codes counts the reasons of the verdict.

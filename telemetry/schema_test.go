@@ -174,6 +174,39 @@ func TestWrongClockPrunesNothing(t *testing.T) {
 	}
 }
 
+// What a clock removed that was far ahead for more than a day is a doubt once it is set right, whatever gap the policy tolerates.
+func TestPrunedByAWrongClockIsDoubtful(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64 // a time.Duration
+		l, use := pruned(t, "", &Options{clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		p := DefaultPolicy()
+		p.MaxGap = 3 * Day
+		for range 60 {
+			use("daily")
+			time.Sleep(24 * time.Hour)
+		}
+		ahead.Store(int64(500 * 24 * time.Hour))
+		if _, err := l.Report(); err != nil { // notices the step
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Hour)
+		if _, err := l.Report(); err != nil { // prunes
+			t.Fatal(err)
+		}
+		ahead.Store(0)
+		r, err := l.Answer(Question{Policy: &p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lost := slices.ContainsFunc(r.Doubts, func(f Finding) bool { return f.Code == DoubtDamaged }); !lost || r.Verdict == Ready || len(r.Identities) != 0 {
+			t.Errorf("got %s with doubts %v and %d identities", r.Verdict, r.Doubts, len(r.Identities))
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // pruned opens a ledger and returns it with what makes a client of a name use it, and flushes.
 func pruned(t *testing.T, file string, o *Options) (*Ledger, func(name string)) {
 	t.Helper()

@@ -52,6 +52,7 @@ const (
 	DoubtDamaged     = "damaged"     // an earlier ledger was lost
 	DoubtCadence     = "cadence"     // an identity may be between two of its visits
 	DoubtClock       = "clock"       // something was seen in the future
+	DoubtDivided     = "divided"     // two ledgers have one replica id, and neither is a copy of the other
 )
 
 // Codes of warnings; a stage that refuses nobody for good has the blockers and doubts of later ones as warnings, too.
